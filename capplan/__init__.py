@@ -1,0 +1,48 @@
+"""Plan speculative decoding: capacity and cost from measured draft/target pairs.
+
+The public names are loaded on first use, so that ``import capplan`` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "Catalog": "capplan.facts.catalog",
+    "CapplanError": "capplan.errors",
+    "Method": "capplan.schema.pairing",
+    "Plan": "capplan.schema.plan",
+    "PlanOption": "capplan.schema.plan",
+    "PlanRequest": "capplan.schema.plan",
+    "Profile": "capplan.schema.profile",
+    "Purchase": "capplan.schema.price",
+    "Quantity": "capplan.schema.quantity",
+    "Slo": "capplan.schema.workload",
+    "Workload": "capplan.schema.workload",
+    "load_catalog": "capplan.api",
+    "load_plan": "capplan.api",
+    "load_profile": "capplan.api",
+    "recommend": "capplan.api",
+    "render": "capplan.api",
+    "summarise_profile": "capplan.api",
+}
+
+__all__ = ["__version__", *sorted(_PUBLIC)]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - module attributes have no common type
+    """Import a public name on first use (PEP 562)."""
+    if name not in _PUBLIC:
+        msg = f"module 'capplan' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""``python -m capplan``."""
+
+from capplan.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""Numbers to a sentence and a remedy."""

@@ -1,0 +1,76 @@
+"""Entry point: finds commands lazily and turns errors into exit codes."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+import capplan
+from capplan.errors import CapplanError, Interrupted
+
+_COMMANDS = {
+    "doctor": "Say what is installed, which GPUs are seen and which backends would work.",
+    "facts": "Look up GPUs, LLMs, pairings and prices, with their sources.",
+    "profile": "Measure cost ratios, acceptance, memory and power on this machine.",
+    "recommend": "Rank the ways to serve a load within a budget.",
+    "report": "Render a plan file as HTML, table, CSV or JSON.",
+    "schema": "Print the JSON Schema of profile and plan files.",
+}
+
+_EXAMPLES = """\b
+Examples:
+  capplan profile --demo -o profile.json
+  capplan recommend --target Qwen/Qwen3-32B --budget 20000 --rate 2
+  capplan facts show h100-sxm-80gb
+"""
+
+
+class _LazyGroup(click.Group):
+    """Imports a command's module only when it is used: ``capplan --help`` stays fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        module = import_module(f"capplan.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.group(
+    cls=_LazyGroup,
+    epilog=_EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 99},
+)
+@click.version_option(capplan.__version__, prog_name="capplan")
+def cli() -> None:
+    """Plan speculative decoding: which draft, what length, how many GPUs, what it costs."""
+
+
+def _fail(error: CapplanError) -> None:
+    click.secho(f"Error: {error.message}", err=True, fg="red")
+    if error.remedy:
+        click.echo(error.remedy, err=True)
+    sys.exit(error.exit_code)
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 answer, 1 error, 2 misuse, 3 no feasible plan."""
+    try:
+        exit_code = cli.main(prog_name="capplan", standalone_mode=False)
+    except CapplanError as error:
+        _fail(error)
+    except click.exceptions.Abort:
+        _fail(Interrupted("Interrupted.", "Nothing half-written was left behind."))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    sys.exit(exit_code if isinstance(exit_code, int) else 0)

@@ -1,0 +1,1 @@
+"""Launch text for an engine version."""

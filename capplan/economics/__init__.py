@@ -1,0 +1,1 @@
+"""Dollars and tokens."""

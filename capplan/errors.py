@@ -1,0 +1,126 @@
+"""Every error that capplan raises on purpose.
+
+::
+
+    CapplanError                 exit 1   something went wrong and the message says how to mend it
+    ├── RequestError             exit 2   the caller asked for something impossible (a negative budget)
+    ├── UnknownIdError           exit 1   no such GPU, LLM, pairing or provider; nearest names are offered
+    ├── FactsError               exit 1   a bad row in models_db, with file and line
+    ├── PairingError             exit 1   target and draft cannot work together (different vocabularies)
+    ├── ProfileError             exit 1   a profile file that cannot be used
+    │   ├── ProfileFormatError            truncated, not JSON, or not a profile
+    │   ├── ProfileVersionError           written by a newer capplan
+    │   └── ProfileInvalidError           measured, but its own verdict says not to trust it
+    ├── CheckpointError          exit 1   a checkpoint that cannot be loaded (cut GGUF, pickle, unknown)
+    ├── PromptsError             exit 1   a prompts file that cannot be used
+    ├── DeviceError              exit 1   the device asked for is not there, or too small
+    ├── MissingPackageError      exit 1   an optional package is not installed; gives the install line
+    ├── StorageError             exit 1   a file could not be written (disk full, no permission)
+    └── Interrupted              exit 130 Ctrl-C: what was finished is on disk
+
+"No feasible plan" is an answer, not an error: the command line reports it with exit code 3.
+A traceback shown to a user is a defect.
+"""
+
+from __future__ import annotations
+
+
+class CapplanError(Exception):
+    """Base of every deliberate error.
+
+    Parameters
+    ----------
+    message
+        What happened: the thing, the value got and what was expected.
+    remedy
+        How to mend it, in one sentence; shown after the message.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        """Message and remedy on separate lines."""
+        return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+
+
+class RequestError(CapplanError):
+    """The request itself makes no sense."""
+
+    exit_code = 2
+
+
+class UnknownIdError(CapplanError):
+    """An identifier that no catalogue or cache knows."""
+
+
+class FactsError(CapplanError):
+    """A row of models_db that cannot be trusted."""
+
+
+class PairingError(CapplanError):
+    """Target and draft cannot be used together."""
+
+
+class ProfileError(CapplanError):
+    """A profile that cannot be used."""
+
+
+class ProfileFormatError(ProfileError):
+    """Not a readable profile file."""
+
+
+class ProfileVersionError(ProfileError):
+    """A profile written by a newer version."""
+
+
+class ProfileInvalidError(ProfileError):
+    """A profile whose own verdict is ``invalid``."""
+
+
+class CheckpointError(CapplanError):
+    """A checkpoint that cannot be loaded."""
+
+
+class PromptsError(CapplanError):
+    """A prompts file that cannot be used."""
+
+
+class DeviceError(CapplanError):
+    """The device asked for is absent or too small."""
+
+
+class MissingPackageError(CapplanError):
+    """An optional package is needed and absent.
+
+    Parameters
+    ----------
+    feature
+        What needed it, for example ``"profiling with the torch backend"``.
+    package
+        Its distribution name, for example ``"torch"``.
+    extra
+        The capplan extra that installs it, for example ``"profile"``.
+    """
+
+    def __init__(self, feature: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the package {package}, which is not installed.",
+            f"Install it with: pip install 'capplan[{extra}]'",
+        )
+        self.package = package
+        self.extra = extra
+
+
+class StorageError(CapplanError):
+    """A file could not be written; the previous version is untouched."""
+
+
+class Interrupted(CapplanError):  # noqa: N818 - an outcome, named as the user sees it
+    """The user pressed Ctrl-C; finished work is on disk."""
+
+    exit_code = 130

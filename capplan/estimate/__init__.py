@@ -1,0 +1,1 @@
+"""Pure estimates: acceptance, step time, memory, speculation."""

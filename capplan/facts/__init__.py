@@ -1,0 +1,1 @@
+"""models_db to schema values."""

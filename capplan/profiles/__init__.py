@@ -1,0 +1,1 @@
+"""Profile files to schema values, and back."""

@@ -1,0 +1,1 @@
+"""Plans to text, JSON, CSV and HTML."""

@@ -1,0 +1,287 @@
+"""The profile file: the contract between a measured host and every later stage.
+
+Raw values only; whatever can be recomputed (means, acceptance, speedup) is not stored.
+Arrays too long for JSON lie in a sidecar ``.npz`` named by its content hash.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from capplan.schema.base import Value
+from capplan.schema.llm import LlmSpec
+from capplan.schema.pairing import Method
+
+PROFILE_SCHEMA_VERSION = 1
+
+Seconds = Annotated[float, Field(ge=0)]
+
+
+class Stability(StrEnum):
+    """How far a measurement can be trusted."""
+
+    STABLE = "stable"
+    NOISY = "noisy"
+    INVALID = "invalid"
+
+
+class Reason(Value):
+    """Why a verdict is not ``stable``: the number, its threshold, what to do."""
+
+    check: str
+    value: float
+    threshold: float
+    remedy: str
+
+
+class Verdict(Value):
+    """Stability of a cell or of the whole profile."""
+
+    stability: Stability
+    reasons: tuple[Reason, ...] = ()
+
+
+class Device(Value):
+    """The processor that ran the models."""
+
+    kind: Literal["cuda", "cpu"]
+    name: str
+    """As the driver or the operating system names it."""
+    count: int = Field(default=1, ge=1)
+    uuid: str = ""
+    memory_bytes: float = Field(gt=0)
+    driver: str = ""
+    cuda: str = ""
+    power_limit_w: float | None = None
+    clocks_mhz: dict[str, float] = Field(default_factory=dict)
+    mig: bool | None = None
+    ecc: bool | None = None
+    cores: int | None = None
+
+
+class Environment(Value):
+    """Where the measurement ran; what must agree before two profiles may be merged."""
+
+    device: Device
+    host: str = ""
+    """Operating system and architecture; never a host name."""
+    python: str
+    libraries: dict[str, str]
+    container: bool = False
+
+
+class Backend(Value):
+    """What ran the models."""
+
+    name: Literal["torch", "vllm", "server", "fake"]
+    version: str
+    arguments: dict[str, str] = Field(default_factory=dict)
+    cuda_graphs: bool = False
+
+
+class ProfiledLlm(Value):
+    """A checkpoint as it was loaded."""
+
+    spec: LlmSpec
+    revision: str = ""
+    weight_sha256: str = ""
+    """Hash of the weight files; empty for dummy weights."""
+    weights: Literal["real", "dummy"] = "real"
+    dtype: str
+    quantisation: str = ""
+
+
+class ModelDraft(Value):
+    """A smaller LLM drafts."""
+
+    method: Literal[Method.DRAFT_MODEL] = Method.DRAFT_MODEL
+    llm: ProfiledLlm
+
+
+class NgramDraft(Value):
+    """Drafts are looked up in the text so far, by vLLM's rules."""
+
+    method: Literal[Method.NGRAM] = Method.NGRAM
+    prompt_lookup_max: int = Field(ge=1)
+    prompt_lookup_min: int = Field(ge=1)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.prompt_lookup_min > self.prompt_lookup_max:
+            msg = (
+                f"prompt_lookup_min={self.prompt_lookup_min} must be <= "
+                f"prompt_lookup_max={self.prompt_lookup_max}"
+            )
+            raise ValueError(msg)
+        return self
+
+
+Draft = Annotated[ModelDraft | NgramDraft, Field(discriminator="method")]
+
+
+class Role(StrEnum):
+    """Which model a timing belongs to."""
+
+    TARGET = "target"
+    DRAFT = "draft"
+
+
+class Phase(StrEnum):
+    """What a forward pass did."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+    VERIFY = "verify"
+
+
+class TimingCell(Value):
+    """Raw seconds of one forward pass at one point of the grid."""
+
+    role: Role
+    phase: Phase
+    batch: int = Field(ge=1)
+    tokens_per_sequence: int = Field(ge=1)
+    """Tokens scored a sequence in the pass: 1 decode, N+1 verification, the prompt in prefill."""
+    context: int = Field(ge=0)
+    """Tokens already in each sequence's KV cache."""
+    seconds: tuple[Seconds, ...] = Field(min_length=1)
+    """One value a repetition: the time of one pass (a block's time over its passes)."""
+    passes_per_block: int = Field(default=1, ge=1)
+    warmup_seconds: tuple[Seconds, ...] = ()
+    cuda_graph: bool = False
+    verdict: Verdict
+
+
+class DraftSampling(StrEnum):
+    """How a draft model proposes: its likeliest token, or a sample (vLLM's two modes)."""
+
+    GREEDY = "greedy"
+    PROBABILISTIC = "probabilistic"
+
+
+class AcceptanceCell(Value):
+    """The acceptance trace of one task at one temperature; arrays lie in the sidecar.
+
+    ``trace_kind`` says what the arrays are (requests are concatenated, ``offsets`` of length
+    requests + 1 delimits them; position 0 of a request is its first generated token, which comes
+    from the prefill, so that rounds start at position 1):
+
+    - ``per_token`` (draft models): ``accept_greedy`` and ``accept_probabilistic``, float32 a
+      generated token: the probability that the draft's proposal is accepted at this position,
+      given that it was reached. Independent between positions, given the text.
+    - ``per_start`` (lookup drafts): ``proposed`` and ``accepted``, uint8 a generated token:
+      tokens proposed (up to ``max_num_speculative_tokens``) and accepted by a round that starts
+      at this position. For a smaller N take the minimum with N.
+
+    The array ``key`` in the sidecar is ``acceptance/<index>/<array>``.
+    """
+
+    task: str
+    temperature: float = Field(ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_k: int = Field(default=0, ge=0)
+    thinking: bool | None = None
+    trace_kind: Literal["per_token", "per_start"]
+    max_num_speculative_tokens: int = Field(default=16, ge=1)
+    prompts_sha256: str
+    requests: int = Field(ge=1)
+    prompt_tokens: int = Field(ge=1)
+    generated_tokens: int = Field(ge=1)
+    seed: int
+
+
+class RoundsCell(Value):
+    """Speculation really run by a decoder, beside plain decoding of the same requests."""
+
+    task: str
+    temperature: float = Field(ge=0)
+    draft_sampling: DraftSampling | None = None
+    """None for lookup drafts."""
+    num_speculative_tokens: int = Field(ge=1)
+    batch: int = Field(ge=1)
+    requests: int = Field(ge=1)
+    rounds: int = Field(ge=0)
+    """Target passes after the prefill, those without a draft included."""
+    drafted: int = Field(ge=0)
+    accepted: int = Field(ge=0)
+    accepted_per_position: tuple[int, ...]
+    """How often at least i+1 tokens were accepted; length N."""
+    emitted: int = Field(ge=0)
+    """Tokens kept after the prefill's own first token."""
+    seconds: float = Field(gt=0)
+    """Decode phase with speculation."""
+    baseline_emitted: int = Field(ge=0)
+    baseline_seconds: float = Field(gt=0)
+    """Decode phase without, interleaved in the same run."""
+    identical_outputs: int | None = None
+    """Requests whose text equals plain decoding token by token (temperature 0 only)."""
+
+    @model_validator(mode="after")
+    def _counts_agree(self) -> Self:
+        if self.accepted > self.drafted:
+            msg = f"accepted={self.accepted} cannot exceed drafted={self.drafted}"
+            raise ValueError(msg)
+        if len(self.accepted_per_position) != self.num_speculative_tokens:
+            msg = (
+                f"accepted_per_position has {len(self.accepted_per_position)} values, "
+                f"expected num_speculative_tokens={self.num_speculative_tokens}"
+            )
+            raise ValueError(msg)
+        return self
+
+
+class MemoryRecord(Value):
+    """Bytes that one model really took."""
+
+    role: Role
+    weight_bytes: float = Field(ge=0)
+    kv_bytes_per_token: float = Field(ge=0)
+    peak_bytes: float | None = None
+    """Largest allocation seen while measuring (device memory, or resident set on a CPU)."""
+
+
+class PowerRecord(Value):
+    """Energy of a window, from the difference of the energy counter."""
+
+    phase: Phase
+    batch: int = Field(ge=1)
+    joules: float = Field(ge=0)
+    seconds: float = Field(gt=0)
+    tokens: int = Field(ge=0)
+
+
+class Skipped(Value):
+    """Something asked for and not measured."""
+
+    what: str
+    reason: str
+
+
+class Profile(Value):
+    """One profiling run, complete or stopped in good order."""
+
+    schema_version: Literal[1] = PROFILE_SCHEMA_VERSION
+    id: str
+    created_at: str
+    """ISO 8601, UTC."""
+    capplan_version: str
+    complete: bool
+    """False while cells are still missing (stopped, or out of time)."""
+    request: dict[str, str | int | float | bool | None | tuple[int | float | str, ...]]
+    """What was asked for; ``--resume`` goes on only if it is the same."""
+    environment: Environment
+    backend: Backend
+    target: ProfiledLlm
+    draft: Draft | None = None
+    timing: tuple[TimingCell, ...] = ()
+    acceptance: tuple[AcceptanceCell, ...] = ()
+    rounds: tuple[RoundsCell, ...] = ()
+    memory: tuple[MemoryRecord, ...] = ()
+    power: tuple[PowerRecord, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    verdict: Verdict
+    sidecar: str | None = None
+    """File name of the ``.npz`` beside this file."""

@@ -1,0 +1,1 @@
+"""The measurer: heavy libraries live inside its adapters only."""

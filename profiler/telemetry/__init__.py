@@ -1,0 +1,1 @@
+"""Power, clocks and foreign processes of a device."""

@@ -1,0 +1,1 @@
+"""Clocks, blocks and calibration."""
