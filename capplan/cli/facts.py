@@ -1,0 +1,144 @@
+"""``capplan facts``: look up what the shipped catalogue knows, with sources."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from capplan.facts import listing as rows, rendering
+from capplan.facts.catalog import load_catalog
+from capplan.facts.listing import Listing
+from capplan.facts.lookup import resolve
+from capplan.schema.pairing import Method
+from capplan.schema.price import Purchase
+
+_EXAMPLES = """\b
+Examples:
+  capplan facts gpus
+  capplan facts pairings --target qwen3-32b
+  capplan facts prices --gpu h100-sxm-80gb --provider lambda
+  capplan facts prices --purchase spot --format csv
+  capplan facts show h200
+"""
+
+_format = click.option(
+    "--format",
+    "output",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="How to print.",
+)
+
+
+@click.group("facts", epilog=_EXAMPLES)
+def command() -> None:
+    """Look up GPUs, LLMs, pairings and prices, with their sources."""
+
+
+def _print(listing: Listing, output: str) -> None:
+    if output == "json":
+        click.echo(rendering.to_json({listing.name: listing.records}))
+    elif output == "csv":
+        click.echo(rendering.to_csv(listing))
+    elif not listing.rows:
+        click.echo(f"No {listing.name} match.")
+    elif sys.stdout.isatty():
+        rendering.print_rich_table(listing)
+    else:
+        click.echo(rendering.to_plain_table(listing))
+
+
+@command.command()
+@_format
+def gpus(output: str) -> None:
+    """List GPUs. A memory marked ~ is nominal, not reported by a driver."""
+    _print(rows.gpu_listing(load_catalog().gpus), output)
+
+
+@command.command()
+@click.option("--family", help="Only this family, for example qwen3.")
+@click.option("--all", "everything", is_flag=True, help="Also LLMs with unknown figures.")
+@_format
+def models(family: str | None, everything: bool, output: str) -> None:
+    """List LLMs, targets and drafts alike."""
+    catalog = load_catalog()
+    wanted = family and resolve(family, (llm.family for llm in catalog.llms), "family")
+    known = [llm for llm in catalog.llms if wanted in (None, llm.family)]
+    partial = [llm for llm in catalog.incomplete_llms if wanted in (None, llm.family)]
+    _print(rows.llm_listing(known, partial if everything else ()), output)
+
+
+@command.command()
+@click.option("--target", help="Only pairings of this target.")
+@click.option("--method", type=click.Choice([m.value for m in Method]), help="Only this method.")
+@_format
+def pairings(target: str | None, method: str | None, output: str) -> None:
+    """List targets with what can draft for them."""
+    catalog = load_catalog()
+    found = catalog.pairings_for(catalog.target_id(target)) if target else catalog.pairings
+    chosen = (p for p in found if method in (None, p.method.value))
+    _print(rows.pairing_listing(catalog, chosen), output)
+
+
+@command.command()
+@click.option("--target", help="Only figures of this target.")
+@_format
+def acceptance(target: str | None, output: str) -> None:
+    """List published acceptance, in tokens a round with the bonus token."""
+    catalog = load_catalog()
+    wanted = target and catalog.target_id(target)
+    chosen = (fact for fact in catalog.acceptance if wanted in (None, fact.target))
+    _print(rows.acceptance_listing(chosen), output)
+
+
+@command.command()
+@click.option("--gpu", help="Only this GPU.")
+@click.option("--provider", help="Only this provider.")
+@click.option(
+    "--purchase", type=click.Choice([p.value for p in Purchase]), help="How it is bought."
+)
+@click.option("--tier", help="Only this tier: list, secure, community, marketplace ...")
+@_format
+def prices(
+    gpu: str | None, provider: str | None, purchase: str | None, tier: str | None, output: str
+) -> None:
+    """List GPU offers, the cheapest GPU hour first."""
+    catalog = load_catalog()
+    known_providers = (price.provider for price in catalog.prices)
+    known_tiers = (price.tier for price in catalog.prices)
+    chosen = catalog.prices_for(
+        catalog.gpu(gpu).id if gpu else None,
+        providers=[resolve(provider, known_providers, "provider")] if provider else [],
+        purchases=[Purchase(purchase)] if purchase else [],
+        tiers=[resolve(tier, known_tiers, "tier")] if tier else [],
+    )
+    _print(rows.price_listing(chosen), output)
+
+
+@command.command()
+@click.option("--topic", help="Only this topic: pairs, tasks, temperature, methods, cost ...")
+@_format
+def claims(topic: str | None, output: str) -> None:
+    """List what a popular guide claims, and what speaks against it. Never used for plans."""
+    catalog = load_catalog()
+    wanted = topic and resolve(topic, (claim.topic for claim in catalog.claims), "topic")
+    _print(rows.claim_listing(c for c in catalog.claims if wanted in (None, c.topic)), output)
+
+
+@command.command()
+@click.argument("name", metavar="ID")
+@click.option("--format", "output", type=click.Choice(["table", "json"]), default="table")
+def show(name: str, output: str) -> None:
+    """Show all that is known of a GPU, LLM, head, provider or claim."""
+    record, listings = rows.show(load_catalog(), name)
+    if output == "json":
+        parts = {part.name: part.records for part in listings}
+        click.echo(rendering.to_json({"fact": record, **parts}))
+        return
+    if record is not None:
+        click.echo(rendering.to_lines(record))
+    for part in listings:
+        click.echo(f"\n{part.name} ({len(part.rows)})")
+        _print(part, output)

@@ -1,0 +1,36 @@
+"""Engine constants from models_db."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import yaml
+from pydantic import ValidationError
+
+from capplan.errors import FactsError, UnknownIdError
+from capplan.resources import models_db_dir
+from capplan.schema.engine import EngineConstants
+
+
+@cache
+def load_engine(engine_id: str) -> EngineConstants:
+    """Return the constants of one engine.
+
+    Raises
+    ------
+    UnknownIdError
+        If models_db has no such engine.
+    FactsError
+        If its file is not valid.
+    """
+    folder = models_db_dir() / "engines"
+    path = folder / f"{engine_id}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(file.stem for file in folder.glob("*.yaml")))
+        raise UnknownIdError(f"No engine {engine_id!r} in models_db.", f"Known engines: {known}.")
+    try:
+        return EngineConstants.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, ValidationError) as error:
+        raise FactsError(
+            f"{path.name}: {error}", "Mend the file; see models_db/README.md."
+        ) from error

@@ -1,0 +1,93 @@
+"""Find an id by what a person types, and offer the nearest when there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import SequenceMatcher
+
+from capplan.errors import UnknownIdError
+
+_OFFERED = 4
+_ALIKE = 0.65
+"""Likeness from which a name is worth offering; below it, unlike sizes and families appear."""
+
+
+def _short(name: str) -> str:
+    """Return an id without its organisation, in lower case."""
+    return name.rpartition("/")[2].lower()
+
+
+def _begins(name: str, typed: str) -> bool:
+    """Whether ``typed`` is the beginning of the id, ending where a word ends."""
+    return any(text.startswith(f"{typed}-") for text in (name.lower(), _short(name)))
+
+
+_RULES: tuple[Callable[[str, str], bool], ...] = (
+    lambda name, typed: name.lower() == typed,
+    lambda name, typed: _short(name) == typed,
+    _begins,
+)
+
+
+def resolve(typed: str, known: Iterable[str], kind: str) -> str:
+    """Return the one id that ``typed`` means.
+
+    The full id wins, then the part after the organisation, then an unambiguous beginning
+    (``llama-3.3-70b``, ``h200``); upper and lower case do not matter.
+
+    Parameters
+    ----------
+    typed
+        What the caller gave.
+    known
+        All ids of the kind.
+    kind
+        What the message calls them, for example ``"GPU"``.
+
+    Raises
+    ------
+    UnknownIdError
+        If no id matches, or several do.
+    """
+    ids = list(dict.fromkeys(known))
+    if typed in ids:
+        return typed
+    wanted = typed.strip().lower()
+    for rule in _RULES:
+        matches = [name for name in ids if rule(name, wanted)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise UnknownIdError(
+                f"{kind} {typed!r} is ambiguous: {len(matches)} ids match.",
+                f"Did you mean {_listed(sorted(matches))}?",
+            )
+    nearest = _nearest(wanted, ids)
+    remedy = f"Did you mean {_listed(nearest)}?" if nearest else "See `capplan facts --help`."
+    raise UnknownIdError(f"No {kind} {typed!r} in the catalogue.", remedy)
+
+
+def _nearest(wanted: str, ids: list[str]) -> list[str]:
+    scores = {name: _likeness(wanted, name) for name in ids}
+    close = [name for name, score in scores.items() if score >= _ALIKE]
+    return sorted(close, key=lambda name: (-scores[name], name))[:_OFFERED]
+
+
+def _likeness(wanted: str, name: str) -> float:
+    """Return how alike they are, 0 to 1; sharing the beginning alone counts a little less."""
+    short = _short(name)
+    if not wanted:
+        return 0.0
+    whole = max(_ratio(wanted, short), _ratio(wanted, name.lower()))
+    inside = 0.8 if wanted in short else 0.0
+    return max(whole, inside, 0.9 * _ratio(wanted, short[: len(wanted)]))
+
+
+def _ratio(one: str, other: str) -> float:
+    return SequenceMatcher(None, one, other, autojunk=False).ratio()
+
+
+def _listed(names: list[str]) -> str:
+    shown = names[:_OFFERED]
+    more = f" ({len(names) - len(shown)} more)" if len(names) > len(shown) else ""
+    return " or ".join(shown) + more

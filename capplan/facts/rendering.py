@@ -1,0 +1,77 @@
+"""Listings as text: table, CSV, JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capplan.facts.listing import Listing, Record
+
+_SCHEMA_VERSION = 1
+
+
+def to_json(content: Mapping[str, Any]) -> str:
+    """Return the content as JSON with the version of its layout."""
+    return json.dumps({"schema_version": _SCHEMA_VERSION, **content}, indent=2, ensure_ascii=False)
+
+
+def to_csv(listing: Listing) -> str:
+    """Return whole records as CSV; the source has columns of its own."""
+    records = [_flat(record) for record in listing.records]
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue().rstrip("\n")
+
+
+def _flat(record: Record) -> Record:
+    source = {f"source_{key}": text for key, text in record["source"].items()}
+    plain = {key: value for key, value in record.items() if key != "source"}
+    return {**plain, **source}
+
+
+def to_plain_table(listing: Listing) -> str:
+    """Return aligned columns, for pipes and files: nothing is cut off."""
+    lines: Sequence[Sequence[str]] = (listing.headers, *listing.rows)
+    widths = [max(len(line[column]) for line in lines) for column in range(len(listing.headers))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def print_rich_table(listing: Listing) -> None:
+    """Draw the table on the terminal, wrapped to its width."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*listing.headers)
+    for row in listing.rows:
+        # Text, not markup: an id may hold square brackets.
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+def to_lines(record: Record) -> str:
+    """Return one fact as ``name: value`` lines; unknown values are left out."""
+    return "\n".join(
+        f"{name}: {_in_words(value)}" for name, value in record.items() if _is_known(value)
+    )
+
+
+def _is_known(value: object) -> bool:
+    return value is not None and value != ""
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{text}" for text in value.values() if _is_known(text))
+    if isinstance(value, float):
+        return f"{value:,.15g}"
+    return ", ".join(value) if isinstance(value, list | tuple) else str(value)
