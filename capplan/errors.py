@@ -11,6 +11,9 @@
     │   ├── ProfileFormatError            truncated, not JSON, or not a profile
     │   ├── ProfileVersionError           written by a newer capplan
     │   └── ProfileInvalidError           measured, but its own verdict says not to trust it
+    ├── PlanFileError            exit 1   a plan file that cannot be used
+    │   ├── PlanFormatError               truncated, not JSON, or not a plan
+    │   └── PlanVersionError              written by a newer capplan
     ├── CheckpointError          exit 1   a checkpoint that cannot be loaded (cut GGUF, pickle, unknown)
     ├── PromptsError             exit 1   a prompts file that cannot be used
     ├── DeviceError              exit 1   the device asked for is not there, or too small
@@ -80,6 +83,18 @@ class ProfileVersionError(ProfileError):
 
 class ProfileInvalidError(ProfileError):
     """A profile whose own verdict is ``invalid``."""
+
+
+class PlanFileError(CapplanError):
+    """A plan file that cannot be used."""
+
+
+class PlanFormatError(PlanFileError):
+    """Not a readable plan file."""
+
+
+class PlanVersionError(PlanFileError):
+    """A plan written by a newer version."""
 
 
 class CheckpointError(CapplanError):

@@ -73,4 +73,5 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    sys.exit(exit_code if isinstance(exit_code, int) else 0)
+    else:
+        sys.exit(exit_code if isinstance(exit_code, int) else 0)

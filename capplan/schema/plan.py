@@ -154,7 +154,8 @@ class Rejection(Value):
 
     reason: str
     """Short, stable id: ``memory``, ``tpot``, ``ttft``, ``budget``, ``acceptance_unknown``,
-    ``vocabulary``, ``node_size``, ``kv_unknown``, ``price_unknown``."""
+    ``draft_unknown``, ``vocabulary``, ``node_size``, ``kv_unknown``, ``price_unknown``,
+    ``engine_unmeasured``."""
     count: int = Field(ge=1)
     example: str
     """One rejected candidate, named, with its numbers."""
@@ -182,7 +183,7 @@ class PlanVerdict(Value):
 class Plan(Value):
     """A ranked answer to one request."""
 
-    schema_version: Literal[1] = PLAN_SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     created_at: str
     capplan_version: str
     request: PlanRequest

@@ -263,7 +263,7 @@ class Skipped(Value):
 class Profile(Value):
     """One profiling run, complete or stopped in good order."""
 
-    schema_version: Literal[1] = PROFILE_SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     id: str
     created_at: str
     """ISO 8601, UTC."""

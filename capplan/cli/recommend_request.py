@@ -1,0 +1,71 @@
+"""Options of ``capplan recommend`` to a plan request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from pydantic import ValidationError
+
+from capplan.profiles.store import StoredProfile
+from capplan.schema.pairing import Method
+from capplan.schema.plan import PlanRequest
+from capplan.schema.price import Purchase
+from capplan.schema.workload import Slo, Workload
+
+
+def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile]) -> PlanRequest:
+    """Return the request; without ``--target`` the profiles' targets are planned.
+
+    Raises
+    ------
+    click.UsageError
+        For options that make no sense together.
+    """
+    profiled = tuple(dict.fromkeys(stored.profile.target.spec.id for stored in profiles))
+    targets = tuple(options["targets"]) or profiled
+    if not targets:
+        raise click.UsageError(
+            "Name an LLM with --target, or give a profile of one with --profile. "
+            "Known LLMs: capplan facts models"
+        )
+    if options["rate"] is not None and options["tokens_per_month"] is not None:
+        raise click.UsageError("Give either --rate or --tokens-per-month, not both.")
+    try:
+        return PlanRequest(
+            targets=targets,
+            budget_usd_per_month=options["budget_usd"],
+            workload=Workload(
+                requests_per_s=options["rate"],
+                output_tokens_per_month=options["tokens_per_month"],
+                prompt_tokens=options["prompt_tokens"],
+                output_tokens=options["output_tokens"],
+                temperature=options["temperature"],
+                task=options["task"],
+                utilisation=options["utilisation"],
+            ),
+            slo=Slo(tpot_ms=options["slo_tpot"], ttft_ms=options["slo_ttft"]),
+            drafts=options["drafts"],
+            methods=tuple(_method(name) for name in options["methods"]),
+            max_num_speculative_tokens=options["max_n"],
+            gpus=options["gpus"],
+            providers=options["providers"],
+            purchases=tuple(Purchase(name) for name in options["purchases"]),
+            price_tiers=options["tiers"],
+            tensor_parallel=tuple(sorted(set(options["tensor_parallel"]))),
+            assumed_acceptance=options["assume_acceptance"],
+            gpu_price_usd_per_hour=dict(options["gpu_prices"]),
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise click.UsageError(f"{where}: {first['msg']}") from error
+
+
+def _method(name: str) -> Method:
+    try:
+        return Method(name)
+    except ValueError:
+        known = ", ".join(method.value for method in Method if method is not Method.NONE)
+        raise click.UsageError(f"Unknown method {name!r}; known: {known}.") from None

@@ -1,0 +1,105 @@
+"""Fit step time to a measured grid."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capplan.errors import ProfileError
+from capplan.estimate.steptime import FittedStep
+from capplan.schema.profile import Phase, Profile, Role, Stability, TimingCell
+
+Floats = NDArray[np.float64]
+
+_TERMS = 4
+
+
+def nonnegative_least_squares(matrix: Floats, values: Floats) -> Floats:
+    """Return the non-negative coefficients that minimise the squared residual; exact.
+
+    Every subset of columns is solved, which for the handful of terms of a step-time model is
+    both simpler and safer than an iterative active-set method.
+
+    Parameters
+    ----------
+    matrix, values
+        Shapes (rows, terms) and (rows,); at most eight terms.
+    """
+    terms = matrix.shape[1]
+    best_error, best = float((values**2).sum()), np.zeros(terms)
+    for mask in range(1, 2**terms):
+        chosen = [i for i in range(terms) if mask >> i & 1]
+        solution = np.linalg.lstsq(matrix[:, chosen], values, rcond=None)[0]
+        if (solution < 0).any():
+            continue
+        error = float(((matrix[:, chosen] @ solution - values) ** 2).sum())
+        if error < best_error * (1 - 1e-12):
+            best_error, best = error, np.zeros(terms)
+            best[chosen] = solution
+    return best
+
+
+def _row(cell: TimingCell) -> list[float]:
+    b, q, s = cell.batch, cell.tokens_per_sequence, cell.context
+    return [1.0, b, b * (q - 1.0), b * float(s)]
+
+
+def _fit(matrix: Floats, seconds: Floats) -> Floats:
+    """Fit relative errors: a 1 ms step counts as much as a 1 s step."""
+    return nonnegative_least_squares(matrix / seconds[:, None], np.ones(len(seconds)))
+
+
+def held_out_error(matrix: Floats, seconds: Floats) -> float:
+    """Return the root mean square relative error of points left out one at a time."""
+    errors = []
+    for i in range(len(seconds)):
+        keep = np.arange(len(seconds)) != i
+        predicted = float(matrix[i] @ _fit(matrix[keep], seconds[keep]))
+        errors.append(predicted / seconds[i] - 1.0)
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def fit_step_time(profile: Profile, role: Role) -> FittedStep | None:
+    """Fit one model's step time to the profile's grid; None if the role was not timed.
+
+    Raises
+    ------
+    ProfileError
+        If the role was timed at fewer points than the model has terms.
+    """
+    cells = [
+        cell
+        for cell in profile.timing
+        if cell.role is role
+        and cell.phase is not Phase.PREFILL
+        and cell.verdict.stability is not Stability.INVALID
+    ]
+    if not cells:
+        return None
+    if len(cells) <= _TERMS:
+        raise ProfileError(
+            f"Profile {profile.id} timed the {role.value} at {len(cells)} points; "
+            f"a fit needs at least {_TERMS + 1}.",
+            "Measure more: capplan profile ... --resume with a larger --budget-minutes.",
+        )
+    matrix = np.array([_row(cell) for cell in cells])
+    seconds = np.array([float(np.median(cell.seconds)) for cell in cells])
+    fixed, per_sequence, per_token, per_context = _fit(matrix, seconds)
+    return FittedStep(
+        fixed_s=float(fixed),
+        per_sequence_s=float(per_sequence),
+        per_token_s=float(per_token),
+        per_context_s=float(per_context),
+        prefill_s_per_token=_prefill(profile, role, fallback=float(per_token)),
+        relative_se=held_out_error(matrix, seconds),
+    )
+
+
+def _prefill(profile: Profile, role: Role, fallback: float) -> float:
+    """Return the best measured prefill time a token, else a verified token's."""
+    rates = [
+        float(np.median(cell.seconds)) / (cell.batch * cell.tokens_per_sequence)
+        for cell in profile.timing
+        if cell.role is role and cell.phase is Phase.PREFILL
+    ]
+    return min(rates, default=fallback)

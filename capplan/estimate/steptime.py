@@ -1,0 +1,210 @@
+"""Time of one forward pass of one LLM on one GPU group.
+
+Additive, never a maximum: launch of the layers, weights, KV cache, arithmetic of the extra tokens
+and per-request work follow one another closely enough that their sum predicts verification to
+1.5 % where the maximum is 11.5 % low (86 rows of MagicDec, arXiv:2408.11049).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from capplan.estimate.moe import distinct_experts
+from capplan.schema.engine import EngineConstants
+from capplan.schema.gpu import GpuSpec
+from capplan.schema.llm import LlmSpec
+
+Floats = NDArray[np.float64]
+
+
+class StepTime(Protocol):
+    """A model of step time; every argument broadcasts."""
+
+    @property
+    def relative_se(self) -> float | Floats:
+        """Relative standard error of one predicted step; may vary along the hardware axis."""
+
+    def seconds(self, batch: ArrayLike, tokens: ArrayLike, context: ArrayLike) -> Floats:
+        """Return the time of a pass over ``tokens`` tokens of each of ``batch`` sequences."""
+
+    def prefill_seconds_per_token(self) -> Floats:
+        """Return the time of one prompt token in a well-filled prefill."""
+
+
+def by_arch(values: Mapping[str, float], gpu: GpuSpec) -> float:
+    """Return the value of a GPU's architecture, else the default."""
+    return values.get(gpu.arch, values["default"])
+
+
+@dataclass(frozen=True)
+class HardwareGroup:
+    """GPU groups as columns: every array has the same leading axis (hardware choices).
+
+    Trailing axes of length one let them broadcast against (N, batch).
+    """
+
+    memory_bytes_per_s: Floats
+    bf16_flops_per_s: Floats
+    fp8_flops_per_s: Floats
+    verify_efficiency: Floats
+    tensor_parallel: Floats
+    decode_relative_se: Floats
+
+    @classmethod
+    def of(
+        cls, choices: list[tuple[GpuSpec, int]], engine: EngineConstants, axes: int = 2
+    ) -> HardwareGroup:
+        """Build columns from (GPU, tensor-parallel size) choices."""
+        shape = (-1, *([1] * axes))
+
+        def column(values: list[float]) -> Floats:
+            return np.array(values, dtype=float).reshape(shape)
+
+        return cls(
+            memory_bytes_per_s=column([gpu.memory_bytes_per_s for gpu, _ in choices]),
+            bf16_flops_per_s=column([gpu.bf16_flops_per_s for gpu, _ in choices]),
+            fp8_flops_per_s=column(
+                [gpu.fp8_flops_per_s or gpu.bf16_flops_per_s for gpu, _ in choices]
+            ),
+            verify_efficiency=column(
+                [by_arch(engine.verify_flops_efficiency, gpu) for gpu, _ in choices]
+            ),
+            tensor_parallel=column([tp for _, tp in choices]),
+            decode_relative_se=column([by_arch(engine.decode_relative_se, g) for g, _ in choices]),
+        )
+
+
+@dataclass(frozen=True)
+class DatasheetStep:
+    """Tier ``datasheet``: specifications, architecture and engine constants.
+
+    Valid for one LLM that fits the group, bf16 or native fp8 weights, batch 1 to 1,024 and
+    context to about 100,000; leave-one-out error 6-19 % (see the engine's ``sources``).
+    """
+
+    llm: LlmSpec
+    hardware: HardwareGroup
+    engine: EngineConstants
+
+    @property
+    def relative_se(self) -> Floats:
+        """The engine's measured error on this architecture, along the hardware axis."""
+        return self.hardware.decode_relative_se
+
+    def _flops_per_token(self) -> float:
+        return 2.0 * self.llm.params_active
+
+    def _peak(self) -> Floats:
+        native_fp8 = self.llm.weight_bytes / self.llm.params_total <= 1.1
+        return self.hardware.fp8_flops_per_s if native_fp8 else self.hardware.bf16_flops_per_s
+
+    def _weight_bytes_read(self, pass_tokens: Floats) -> Floats:
+        llm = self.llm
+        if llm.experts is None or llm.experts_per_token is None:
+            return np.full_like(pass_tokens, llm.weight_bytes)
+        k, experts = llm.experts_per_token, llm.experts
+        per_expert = (llm.weight_bytes - llm.weight_bytes_active) / (experts - k)
+        shared = llm.weight_bytes_active - k * per_expert
+        touched = distinct_experts(pass_tokens, experts, k, self.engine.expert_correlation.mid)
+        return shared + touched * per_expert
+
+    def seconds(self, batch: ArrayLike, tokens: ArrayLike, context: ArrayLike) -> Floats:
+        """Return the time of one pass.
+
+        Parameters
+        ----------
+        batch
+            Sequences, >= 1.
+        tokens
+            Tokens a sequence in the pass: 1 decode, N+1 verification.
+        context
+            Tokens a sequence already in the KV cache; read once a pass.
+
+        Notes
+        -----
+        Terms as in docs/method/steptime.md; MagicDec (arXiv:2408.11049) for byte and FLOP counts.
+        """
+        hw, engine, llm = self.hardware, self.engine, self.llm
+        batch = np.asarray(batch, dtype=float)
+        tokens = np.asarray(tokens, dtype=float)
+        tp = hw.tensor_parallel
+        layers = llm.layers * (engine.layer_s + engine.communication_s * np.log2(tp))
+        weights = self._weight_bytes_read(batch * tokens) / (
+            tp * engine.weight_bandwidth_efficiency * hw.memory_bytes_per_s
+        )
+        kv = (
+            kv_bytes_per_gpu_token(llm, tp)
+            * batch
+            * np.asarray(context, dtype=float)
+            / (engine.kv_bandwidth_efficiency * hw.memory_bytes_per_s)
+        )
+        arithmetic = (
+            batch
+            * (tokens - 1.0)
+            * self._flops_per_token()
+            / (tp * hw.verify_efficiency * self._peak())
+        )
+        total: Floats = layers + weights + kv + arithmetic + batch * engine.request_s
+        return total
+
+    def prefill_seconds_per_token(self) -> Floats:
+        """Return FLOPs a token over the sustained rate of the group."""
+        result: Floats = self._flops_per_token() / (
+            self.hardware.tensor_parallel * self.engine.prefill_flops_efficiency * self._peak()
+        )
+        return result
+
+
+def kv_bytes_per_gpu_token(llm: LlmSpec, tensor_parallel: ArrayLike) -> Floats:
+    """Return KV bytes a token on one GPU: heads are split until each GPU holds one.
+
+    Raises
+    ------
+    ValueError
+        If the LLM's KV bytes are unknown.
+    """
+    if llm.kv_bytes_per_token is None:
+        msg = f"{llm.id}: no constant KV bytes a token are known for this architecture"
+        raise ValueError(msg)
+    split = np.asarray(tensor_parallel, dtype=float)
+    if llm.kv_heads is not None:
+        split = np.minimum(split, llm.kv_heads)
+    return np.asarray(llm.kv_bytes_per_token / split, dtype=float)
+
+
+@dataclass(frozen=True)
+class FittedStep:
+    """Tier ``profiled``: a grid measured on this very machine, fitted.
+
+    ``fixed + per_sequence*B + per_token*B*(q-1) + per_context*B*S``, in seconds.
+    """
+
+    fixed_s: float
+    per_sequence_s: float
+    per_token_s: float
+    per_context_s: float
+    prefill_s_per_token: float
+    relative_se: float
+    """Residual of the fit on points left out."""
+
+    def seconds(self, batch: ArrayLike, tokens: ArrayLike, context: ArrayLike) -> Floats:
+        """Return the time of one pass; arguments as in :meth:`DatasheetStep.seconds`."""
+        b = np.asarray(batch, dtype=float)
+        extra = np.asarray(tokens, dtype=float) - 1.0
+        s = np.asarray(context, dtype=float)
+        total: Floats = (
+            self.fixed_s
+            + self.per_sequence_s * b
+            + self.per_token_s * b * extra
+            + self.per_context_s * b * s
+        )
+        return total
+
+    def prefill_seconds_per_token(self) -> Floats:
+        """Return the measured time of one prompt token."""
+        return np.asarray(self.prefill_s_per_token)

@@ -1,0 +1,204 @@
+"""Every way to draft for a target that facts and profiles know, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capplan.estimate.evidence import (
+    AcceptanceCurve,
+    ProfileEvidence,
+    curve_from_alpha,
+    curve_from_facts,
+)
+from capplan.schema.llm import LlmSpec
+from capplan.schema.pairing import AcceptanceFact, Method, Pairing
+from capplan.schema.plan import PlanRequest
+from capplan.schema.provenance import Kind, Source
+
+ONE_PASS_METHODS = frozenset({Method.DFLASH, Method.DSPARK, Method.PEAGLE, Method.MEDUSA})
+"""Methods that draft all N tokens in one pass."""
+
+_BYTES_PER_HEAD_PARAM = 2.0
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """Why a way to draft cannot be planned."""
+
+    reason: str
+    text: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """One way to draft for one target."""
+
+    method: Method
+    draft_id: str | None
+    llm: LlmSpec | None
+    """Architecture of the draft or head; None for lookup and for no drafts."""
+    acceptance: AcceptanceCurve | None
+    blocked: Blocked | None = None
+
+    @property
+    def passes_scale_with_n(self) -> bool:
+        """Whether N tokens take N draft passes."""
+        return self.llm is not None and self.method not in ONE_PASS_METHODS
+
+
+NO_DRAFTING = Drafting(Method.NONE, None, None, None)
+
+
+def head_spec(target: LlmSpec, pairing: Pairing) -> LlmSpec | None:
+    """Return a one-layer head (EAGLE, DFlash ...) as a spec; None if its size is unknown.
+
+    Its KV is one layer of the target's shape; its bytes are its parameters in bf16.
+    """
+    if pairing.draft_params is None:
+        return None
+    kv = None if target.kv_bytes_per_token is None else target.kv_bytes_per_token / target.layers
+    weight_bytes = pairing.draft_params * _BYTES_PER_HEAD_PARAM
+    return LlmSpec(
+        id=pairing.draft,
+        family=target.family,
+        params_total=pairing.draft_params,
+        params_active=pairing.draft_params,
+        weight_bytes=weight_bytes,
+        weight_bytes_active=weight_bytes,
+        layers=1,
+        hidden=target.hidden,
+        vocab_size=target.vocab_size,
+        kv_bytes_per_token=kv,
+        kv_heads=target.kv_heads,
+        dtype="bfloat16",
+        licence=pairing.licence,
+        source=Source(
+            kind=Kind.DERIVED,
+            reference=f"head parameters from {pairing.source.reference}; one layer, bf16",
+            date=pairing.source.date,
+        ),
+    )
+
+
+def draftings_for(
+    target: LlmSpec,
+    request: PlanRequest,
+    pairings: Sequence[Pairing],
+    acceptance: Sequence[AcceptanceFact],
+    llms: dict[str, LlmSpec],
+    evidence: Sequence[ProfileEvidence],
+) -> list[Drafting]:
+    """List every way to draft, blocked ones with their reason; plain decoding comes first."""
+    found = [NO_DRAFTING, *(_from_profile(item, request) for item in _speculative(evidence))]
+    known = {(d.method, d.draft_id) for d in found}
+    for pairing in pairings:
+        if (pairing.method, pairing.draft) not in known:
+            found.append(_from_pairing(target, pairing, request, acceptance, llms))
+            known.add((pairing.method, pairing.draft))
+    named = {draft for _, draft in known}
+    found.extend(
+        _from_named(target, llms[draft], request)
+        for draft in request.drafts
+        if draft in llms and draft not in named
+    )
+    return [drafting for drafting in found if _wanted(drafting, request)]
+
+
+def _speculative(evidence: Sequence[ProfileEvidence]) -> list[ProfileEvidence]:
+    return [item for item in evidence if item.method is not Method.NONE]
+
+
+def _wanted(drafting: Drafting, request: PlanRequest) -> bool:
+    if drafting.method is Method.NONE:
+        return True
+    if request.methods and drafting.method not in request.methods:
+        return False
+    return not request.drafts or drafting.draft_id in request.drafts
+
+
+def _assumed(request: PlanRequest) -> AcceptanceCurve | None:
+    if request.assumed_acceptance is None:
+        return None
+    source = Source(kind=Kind.ASSUMED, reference="stated with the request (--assume-acceptance)")
+    return curve_from_alpha(request.assumed_acceptance, source)
+
+
+def _unknown_acceptance(target: str, draft: str, method: Method) -> Blocked:
+    flags = {Method.DRAFT_MODEL: f"--draft {draft}", Method.NGRAM: "--method ngram"}
+    if method in flags:
+        how = f"capplan profile {target} {flags[method]} -o p.json, then --profile p.json"
+    else:
+        how = "read the engine's own counters on your traffic"
+    return Blocked(
+        "acceptance_unknown",
+        f"{target} + {draft} ({method.value}): no acceptance is measured or published",
+        f"Measure it ({how}), or state one with --assume-acceptance.",
+    )
+
+
+def _from_profile(item: ProfileEvidence, request: PlanRequest) -> Drafting:
+    curve = item.curve(request.workload.temperature, request.workload.task) or _assumed(request)
+    target = item.target.id
+    blocked = None if curve else _unknown_acceptance(target, item.draft_id, item.method)
+    return Drafting(item.method, item.draft_id, item.draft, curve, blocked)
+
+
+def _from_pairing(
+    target: LlmSpec,
+    pairing: Pairing,
+    request: PlanRequest,
+    acceptance: Sequence[AcceptanceFact],
+    llms: dict[str, LlmSpec],
+) -> Drafting:
+    method, draft = pairing.method, pairing.draft
+    if method is Method.DRAFT_MODEL and draft in llms:
+        return _model_drafting(target, llms[draft], request, acceptance)
+    llm = head_spec(target, pairing)
+    facts = [f for f in acceptance if f.draft == draft and f.method is method]
+    curve = _curve(facts, request)
+    blocked: Blocked | None = None
+    if not pairing.exists:
+        blocked = Blocked(
+            "draft_unknown", f"{draft} was never published", "Choose a draft that exists."
+        )
+    elif curve is None:
+        blocked = _unknown_acceptance(target.id, draft, method)
+    elif llm is None:
+        blocked = Blocked(
+            "draft_unknown",
+            f"{target.id} + {draft} ({method.value}): the head's size is not published",
+            "Add its parameters to models_db/pairings, or profile it on the engine.",
+        )
+    return Drafting(method, draft, llm, curve, blocked)
+
+
+def _curve(facts: Sequence[AcceptanceFact], request: PlanRequest) -> AcceptanceCurve | None:
+    workload = request.workload
+    return curve_from_facts(facts, workload.temperature, workload.task) or _assumed(request)
+
+
+def _from_named(target: LlmSpec, draft: LlmSpec, request: PlanRequest) -> Drafting:
+    return _model_drafting(target, draft, request, ())
+
+
+def _model_drafting(
+    target: LlmSpec,
+    draft: LlmSpec,
+    request: PlanRequest,
+    acceptance: Sequence[AcceptanceFact],
+) -> Drafting:
+    facts = [f for f in acceptance if f.draft == draft.id and f.method is Method.DRAFT_MODEL]
+    curve = _curve(facts, request)
+    blocked: Blocked | None = None
+    if draft.vocab_size != target.vocab_size:
+        blocked = Blocked(
+            "vocabulary",
+            f"{target.id} has {target.vocab_size} tokens, {draft.id} has {draft.vocab_size}",
+            "Choose a draft of the same vocabulary, or use_heterogeneous_vocab on the engine, "
+            "which costs speed and is not planned here.",
+        )
+    elif curve is None:
+        blocked = _unknown_acceptance(target.id, draft.id, Method.DRAFT_MODEL)
+    return Drafting(Method.DRAFT_MODEL, draft.id, draft, curve, blocked)

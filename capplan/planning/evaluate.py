@@ -1,0 +1,195 @@
+"""Evaluate one way to draft on every hardware choice, length and batch at once.
+
+Arrays have the axes (hardware, N, batch); singleton axes broadcast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capplan.estimate.evidence import AcceptanceCurve
+from capplan.estimate.memory import MemoryPlan
+from capplan.estimate.speculation import guide_speedup, round_ratio
+from capplan.estimate.steptime import StepTime
+from capplan.schema.quantity import Quantity
+from capplan.schema.workload import Slo, Workload
+from capplan.units import MS_PER_S
+
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+BATCHES = np.array(
+    [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024], dtype=float
+)
+
+
+@dataclass(frozen=True)
+class StepModels:
+    """Step times of target and draft on the same hardware axis, with their spread."""
+
+    target: StepTime
+    target_low: StepTime
+    target_high: StepTime
+    """Optimistic and pessimistic verification; equal to ``target`` where it was measured."""
+    draft: StepTime | None
+    draft_pass_s: Quantity
+    """Fixed cost of a draft pass beyond its step time."""
+    round_s: Quantity
+    round_relative_se: float
+    """What the spread above does not explain."""
+    passes_scale_with_n: bool
+    prefill_factor_base: float
+    prefill_factor_per_request: float
+    first_token_s: float
+    """Time to first token = first_token_s + (base + per_request * batch) * prefill time."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Outcome of every (hardware, N, batch)."""
+
+    lengths: NDArray[np.int64]
+    batches: Floats
+    tokens_per_round: Floats
+    tokens_per_round_se: Floats
+    round_ratio: Floats
+    round_ratio_se: Floats
+    cost_ratio: tuple[Floats, Floats, Floats] | None
+    speedup: Floats
+    guide_speedup: Floats
+    tpot_s: Floats
+    baseline_tpot_s: Floats
+    ttft_s: Floats
+    throughput: Floats
+    """Output tokens a second of one replica, shape (hardware, N, batch)."""
+    fits_memory: Booleans
+    within_tpot: Booleans
+    within_ttft: Booleans
+    memory: MemoryPlan
+    decode_relative_se: Floats
+    """Along the hardware axis."""
+
+    @property
+    def feasible(self) -> Booleans:
+        """Whether memory and limits allow the point."""
+        return self.fits_memory & self.within_tpot & self.within_ttft
+
+
+def _draft_seconds(models: StepModels, fixed_s: float, context: float) -> Floats:
+    if models.draft is None:
+        return np.zeros((1, 1, len(BATCHES)))
+    return models.draft.seconds(BATCHES, 1.0, context) + fixed_s
+
+
+def _ratio(
+    models: StepModels,
+    target: StepTime,
+    lengths: Floats,
+    draft_pass_s: float,
+    round_s: float,
+    context: float,
+) -> Floats:
+    decode = target.seconds(BATCHES, 1.0, context)
+    verify = target.seconds(BATCHES, lengths + 1.0, context)
+    passes = lengths if models.passes_scale_with_n else np.minimum(lengths, 1.0)
+    draft = _draft_seconds(models, draft_pass_s, context)
+    # round_ratio multiplies by N; one-pass methods spread their single pass over it
+    per_token = np.where(lengths > 0, passes / np.maximum(lengths, 1.0), 0.0) * draft
+    return round_ratio(lengths, per_token, verify, decode, round_s)
+
+
+def evaluate(
+    models: StepModels,
+    curve: AcceptanceCurve | None,
+    max_num_speculative_tokens: int,
+    memory: MemoryPlan,
+    max_num_seqs: Floats,
+    workload: Workload,
+    slo: Slo,
+) -> Grid:
+    """Evaluate N = 0 (no drafts given) or 1 .. max on every hardware choice and batch.
+
+    Parameters
+    ----------
+    curve
+        Acceptance; None evaluates plain decoding alone.
+    memory
+        Arrays of shape (hardware, 1, 1).
+    max_num_seqs
+        The engine's batch limit, shape (hardware, 1, 1).
+    """
+    count = max_num_speculative_tokens
+    lengths = np.arange(1, count + 1) if curve is not None else np.array([0])
+    n = lengths.astype(float)[None, :, None]
+    tau = np.ones_like(n) if curve is None else curve.tokens_per_round[lengths][None, :, None]
+    tau_se = np.zeros_like(n) if curve is None else curve.relative_se[lengths][None, :, None]
+    context = workload.prompt_tokens + workload.output_tokens / 2.0
+
+    decode = models.target.seconds(BATCHES, 1.0, context)
+    ratio = _ratio(models, models.target, n, models.draft_pass_s.mid, models.round_s.mid, context)
+    low = _ratio(
+        models, models.target_low, n, models.draft_pass_s.low, models.round_s.low, context
+    )
+    high = _ratio(
+        models, models.target_high, n, models.draft_pass_s.high, models.round_s.high, context
+    )
+    spread = np.log(np.maximum(high, low) / np.minimum(high, low)) / (2 * 1.96)
+    ratio_se = np.where(n > 0, np.hypot(spread, models.round_relative_se), 0.0)
+
+    prefill = models.target.prefill_seconds_per_token()
+    share = BATCHES * workload.prompt_tokens / workload.output_tokens * prefill
+    tpot = decode * ratio / tau + share
+    baseline = decode + share
+    queue = models.prefill_factor_base + models.prefill_factor_per_request * BATCHES
+    ttft = models.first_token_s + queue * workload.prompt_tokens * prefill
+    sequence = workload.prompt_tokens + workload.output_tokens + n + 1.0
+    fits = (BATCHES * sequence <= memory.kv_tokens) & (max_num_seqs >= BATCHES)
+    cost_ratio = None
+    if curve is not None:
+        cost_ratio = (
+            _draft_seconds(models, models.draft_pass_s.low, context) / decode,
+            _draft_seconds(models, models.draft_pass_s.mid, context) / decode,
+            _draft_seconds(models, models.draft_pass_s.high, context) / decode,
+        )
+    safe_n = np.maximum(n, 1.0)
+    guide = (
+        guide_speedup((tau - 1.0) / safe_n, n, cost_ratio[1])
+        if cost_ratio is not None
+        else np.ones_like(ratio)
+    )
+    shape = np.broadcast_shapes(tpot.shape, fits.shape)
+
+    def full(values: NDArray[np.generic]) -> Floats:
+        return np.broadcast_to(values, shape).astype(float)
+
+    return Grid(
+        lengths=lengths,
+        batches=BATCHES,
+        tokens_per_round=tau[0, :, 0],
+        tokens_per_round_se=tau_se[0, :, 0],
+        round_ratio=full(ratio),
+        round_ratio_se=full(ratio_se),
+        cost_ratio=cost_ratio,
+        speedup=full(tau / ratio),
+        guide_speedup=full(guide),
+        tpot_s=full(tpot),
+        baseline_tpot_s=full(baseline),
+        ttft_s=full(ttft),
+        throughput=full(BATCHES / tpot),
+        fits_memory=full(fits).astype(bool),
+        within_tpot=_within(full(tpot), slo.tpot_ms),
+        within_ttft=_within(full(ttft), slo.ttft_ms),
+        memory=memory,
+        decode_relative_se=np.broadcast_to(
+            np.ravel(models.target.relative_se), (shape[0],)
+        ).astype(float),
+    )
+
+
+def _within(seconds: Floats, limit_ms: float | None) -> Booleans:
+    if limit_ms is None:
+        return np.ones(seconds.shape, dtype=bool)
+    return seconds * MS_PER_S <= limit_ms

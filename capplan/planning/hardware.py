@@ -1,0 +1,169 @@
+"""Step-time and memory models of one way to draft, on catalogue GPUs or a profiled machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from capplan.estimate.memory import MemoryPlan, plan_memory
+from capplan.estimate.steptime import DatasheetStep, HardwareGroup
+from capplan.estimate.uncertainty import combine_relative
+from capplan.planning.drafting import Drafting
+from capplan.planning.evaluate import Grid, StepModels, evaluate
+from capplan.planning.inputs import PlanInputs, ProfiledMachine, batch_limit, column
+from capplan.schema.engine import EngineConstants
+from capplan.schema.gpu import GpuSpec
+from capplan.schema.llm import LlmSpec
+from capplan.schema.pairing import Method
+from capplan.schema.plan import PlanRequest, Tier
+from capplan.schema.quantity import Quantity
+
+
+@dataclass(frozen=True)
+class HardwareChoice:
+    """One entry of the hardware axis."""
+
+    gpu_id: str
+    gpu_name: str
+    memory_bytes: float
+    tensor_parallel: int
+    gpu: GpuSpec | None
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """A grid with what its axes and its trust mean."""
+
+    drafting: Drafting
+    choices: tuple[HardwareChoice, ...]
+    grid: Grid
+    tier: Tier
+    tier_note: str
+    machine: ProfiledMachine | None
+
+
+def _no_request_cost(engine: EngineConstants) -> EngineConstants:
+    """Drafting happens inside a step: scheduling a request is paid once, by the target."""
+    return engine.model_copy(update={"request_s": 0.0})
+
+
+def _with_correlation(engine: EngineConstants, value: float) -> EngineConstants:
+    fixed = Quantity.exact(value)
+    return engine.model_copy(update={"expert_correlation": fixed})
+
+
+def _memory(
+    target: LlmSpec,
+    drafting: Drafting,
+    choices: Sequence[HardwareChoice],
+    engine: EngineConstants,
+) -> MemoryPlan:
+    return plan_memory(
+        target,
+        drafting.llm,
+        0.0,
+        0.0,
+        column([choice.memory_bytes for choice in choices]),
+        column([choice.tensor_parallel for choice in choices]),
+        engine,
+    )
+
+
+def evaluate_catalogue(
+    target: LlmSpec,
+    drafting: Drafting,
+    choices: Sequence[HardwareChoice],
+    inputs: PlanInputs,
+    request: PlanRequest,
+) -> Evaluated:
+    """Evaluate on rented GPUs from data sheets and engine constants (tier ``datasheet``)."""
+    engine = inputs.engine
+    pairs = [(choice.gpu, choice.tensor_parallel) for choice in choices if choice.gpu is not None]
+    group = HardwareGroup.of(pairs, engine)
+    step = DatasheetStep(target, group, engine)
+    spread = engine.expert_correlation
+    floor = (
+        engine.round_ratio_relative_se_moe
+        if target.is_moe
+        else engine.round_ratio_relative_se_dense
+    )
+    draft = drafting.llm
+    models = StepModels(
+        target=step,
+        target_low=DatasheetStep(target, group, _with_correlation(engine, spread.low)),
+        target_high=DatasheetStep(target, group, _with_correlation(engine, spread.high)),
+        draft=DatasheetStep(draft, group, _no_request_cost(engine)) if draft else None,
+        draft_pass_s=engine.draft_pass_s,
+        round_s=engine.round_s,
+        round_relative_se=floor,
+        passes_scale_with_n=drafting.passes_scale_with_n,
+        prefill_factor_base=engine.prefill_queue_base,
+        prefill_factor_per_request=engine.prefill_queue_per_request,
+        first_token_s=engine.first_token_s,
+    )
+    grid = evaluate(
+        models,
+        drafting.acceptance,
+        request.max_num_speculative_tokens,
+        _memory(target, drafting, choices, engine),
+        column([batch_limit(choice.memory_bytes, engine) for choice in choices]),
+        request.workload,
+        request.slo,
+    )
+    note = (
+        f"data sheets and {engine.id} constants; a decode step was 6-19 % off on LLM x GPU pairs "
+        f"left out of the fit, this pairing was never measured"
+    )
+    return Evaluated(drafting, tuple(choices), grid, Tier.DATASHEET, note, None)
+
+
+def can_profile(drafting: Drafting, machine: ProfiledMachine) -> bool:
+    """Whether the machine's profile measured this very way to draft."""
+    if drafting.method is Method.NONE:
+        return True
+    evidence = machine.evidence
+    return drafting.method is evidence.method and drafting.draft_id == evidence.draft_id
+
+
+def evaluate_machine(
+    target: LlmSpec,
+    drafting: Drafting,
+    machine: ProfiledMachine,
+    inputs: PlanInputs,
+    request: PlanRequest,
+) -> Evaluated:
+    """Evaluate on the profiled machine from its fitted grid (tier ``profiled``)."""
+    evidence, device = machine.evidence, machine.device
+    choice = HardwareChoice(
+        machine.gpu_id, device.name, device.memory_bytes, device.count, machine.gpu
+    )
+    step = evidence.target_step
+    # both halves of the ratio carry the fit's error; really run rounds add their own scatter
+    ratio_se = combine_relative(step.relative_se, evidence.round_relative_se)
+    models = StepModels(
+        target=step,
+        target_low=step,
+        target_high=step,
+        draft=evidence.draft_step if drafting.llm is not None else None,
+        draft_pass_s=Quantity.exact(0.0),
+        round_s=Quantity.exact(evidence.round_overhead_s),
+        round_relative_se=ratio_se,
+        passes_scale_with_n=drafting.passes_scale_with_n,
+        prefill_factor_base=inputs.engine.prefill_queue_base,
+        prefill_factor_per_request=inputs.engine.prefill_queue_per_request,
+        first_token_s=0.0,
+    )
+    grid = evaluate(
+        models,
+        drafting.acceptance,
+        request.max_num_speculative_tokens,
+        _memory(target, drafting, [choice], inputs.engine),
+        column([machine.max_batch]),
+        request.workload,
+        request.slo,
+    )
+    note = (
+        f"profile {evidence.profile.id}: {len(evidence.profile.timing)} timed points, held-out "
+        f"error {step.relative_se:.1%}; batches above {machine.max_batch:.0f} were not measured"
+    )
+    return Evaluated(drafting, (choice,), grid, Tier.PROFILED, note, machine)

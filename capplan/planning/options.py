@@ -1,0 +1,237 @@
+"""Turn a finalist into a full plan option: every figure with its interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from capplan.economics.cost import (
+    nodes_needed,
+    replicas_for,
+    usd_per_million_tokens,
+    usd_per_month,
+)
+from capplan.estimate.uncertainty import Z_95, combine_relative
+from capplan.planning.candidates import Candidate, at_concurrency, required_tokens_per_s
+from capplan.schema.llm import LlmSpec
+from capplan.schema.plan import AcceptanceFigure, LoadPoint, MemoryFigure, PlanOption
+from capplan.schema.quantity import Quantity
+from capplan.schema.workload import Workload
+from capplan.units import MS_PER_S, SECONDS_PER_HOUR, TOKENS_PER_MILLION
+
+PREFILL_RELATIVE_SE = 0.25
+"""TTFT: leave one LLM x GPU out 17-36 % (see the engine's sources)."""
+
+
+@dataclass(frozen=True)
+class _Errors:
+    tokens_per_round: float
+    round_ratio: float
+    decode: float
+
+    @property
+    def speedup(self) -> float:
+        return combine_relative(self.tokens_per_round, self.round_ratio)
+
+    @property
+    def tpot(self) -> float:
+        return combine_relative(self.speedup, self.decode)
+
+
+def _errors(candidate: Candidate) -> _Errors:
+    grid = candidate.evaluated.grid
+    h, n = candidate.hardware_index, candidate.n_index
+    ratio_se = at_concurrency(
+        candidate.evaluated, grid.round_ratio_se[h, n], candidate.concurrency
+    )
+    return _Errors(float(grid.tokens_per_round_se[n]), ratio_se, float(grid.decode_relative_se[h]))
+
+
+def build_option(
+    candidate: Candidate, target: LlmSpec, workload: Workload, *, with_curve: bool
+) -> PlanOption:
+    """Fill in every figure of a candidate; the curve over the load only where asked for."""
+    evaluated, price = candidate.evaluated, candidate.price
+    grid, drafting = evaluated.grid, evaluated.drafting
+    h, n = candidate.hardware_index, candidate.n_index
+    choice = evaluated.choices[h]
+    errors = _errors(candidate)
+    rate = float(grid.throughput[h, n, candidate.batch_index])
+    capacity = rate * candidate.replicas
+    month, million = _money(candidate, rate, errors, workload)
+    total_share = workload.output_tokens / (workload.output_tokens + workload.prompt_tokens)
+    gpus = candidate.nodes * price.gpu_count
+    used = candidate.replicas * choice.tensor_parallel
+
+    def here(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+        return at_concurrency(evaluated, values, candidate.concurrency)
+
+    return PlanOption(
+        id=_option_id(candidate, target),
+        target=target.id,
+        draft=drafting.draft_id,
+        method=drafting.method,
+        num_speculative_tokens=candidate.num_speculative_tokens,
+        gpu=choice.gpu_id,
+        gpu_name=choice.gpu_name,
+        tensor_parallel=choice.tensor_parallel,
+        replicas=candidate.replicas,
+        gpus_rented=gpus,
+        provider=price.provider,
+        instance=price.instance,
+        region=price.region,
+        purchase=price.purchase,
+        price_tier=price.tier,
+        price_source=price.source,
+        usd_per_gpu_hour=price.usd_per_gpu_hour,
+        concurrency=max(round(candidate.concurrency), 1),
+        max_concurrency=int(grid.batches[candidate.batch_index]),
+        utilisation=candidate.planned_tokens_per_s / capacity,
+        usd_per_month=month,
+        usd_per_month_idle=candidate.usd_month * (gpus - used) / gpus,
+        usd_per_million_output_tokens=million,
+        usd_per_million_total_tokens=million.scaled(total_share),
+        usd_per_thousand_requests=million.scaled(
+            workload.output_tokens * 1e3 / TOKENS_PER_MILLION
+        ),
+        output_tokens_per_s=Quantity.from_relative_se(capacity, errors.tpot),
+        planned_output_tokens_per_s=candidate.planned_tokens_per_s,
+        tpot_ms=Quantity.from_relative_se(candidate.tpot_s * MS_PER_S, errors.tpot),
+        ttft_ms=Quantity.from_relative_se(here(grid.ttft_s[h, n]) * MS_PER_S, PREFILL_RELATIVE_SE),
+        speedup=Quantity.from_relative_se(here(grid.speedup[h, n]), errors.speedup),
+        guide_speedup=here(grid.guide_speedup[h, n]),
+        cost_ratio=_cost_ratio(candidate),
+        round_ratio=(
+            Quantity.from_relative_se(here(grid.round_ratio[h, n]), errors.round_ratio)
+            if candidate.speculates
+            else None
+        ),
+        acceptance=_acceptance(candidate),
+        memory=_memory(candidate),
+        tier=evaluated.tier,
+        tier_note=evaluated.tier_note,
+        load_curve=_load_curve(candidate, errors) if with_curve else (),
+    )
+
+
+def _option_id(candidate: Candidate, target: LlmSpec) -> str:
+    choice = candidate.evaluated.choices[candidate.hardware_index]
+    drafting, price = candidate.evaluated.drafting, candidate.price
+    parts = [
+        target.id.rsplit("/", 1)[-1],
+        (drafting.draft_id or "no-speculation").rsplit("/", 1)[-1],
+        f"n{candidate.num_speculative_tokens}",
+        f"{choice.gpu_id}-tp{choice.tensor_parallel}",
+        price.provider,
+        price.instance,
+        price.region,
+        price.purchase.value,
+    ]
+    return "/".join(part.replace(" ", "-") for part in parts)
+
+
+def _money(
+    candidate: Candidate, replica_rate: float, errors: _Errors, workload: Workload
+) -> tuple[Quantity, Quantity]:
+    """Return the monthly bill and dollars a million output tokens, with intervals.
+
+    With a load, a slower replica means more replicas: the bill moves in whole nodes. Without one
+    the bill is exact and the tokens it buys move.
+    """
+    required = required_tokens_per_s(workload)
+    if required is None:
+        million = Quantity.from_relative_se(candidate.usd_per_million, errors.tpot)
+        return Quantity.exact(candidate.usd_month), million
+    spread = float(np.exp(Z_95 * errors.tpot))
+    tp = candidate.evaluated.choices[candidate.hardware_index].tensor_parallel
+    price = candidate.price
+    rates = replica_rate * np.array([spread, 1.0 / spread])
+    nodes = nodes_needed(replicas_for(required, rates, workload.utilisation), tp, price.gpu_count)
+    low, high = usd_per_month(nodes, price.usd_per_hour)
+    month = Quantity(low=float(low), mid=candidate.usd_month, high=float(high))
+    per_dollar = float(usd_per_million_tokens(1.0, required))
+    return month, month.scaled(per_dollar)
+
+
+def _cost_ratio(candidate: Candidate) -> Quantity | None:
+    grid = candidate.evaluated.grid
+    if not candidate.speculates or grid.cost_ratio is None:
+        return None
+    h = candidate.hardware_index
+    values = [
+        at_concurrency(
+            candidate.evaluated,
+            np.broadcast_to(part, (len(candidate.evaluated.choices), 1, len(grid.batches)))[h, 0],
+            candidate.concurrency,
+        )
+        for part in grid.cost_ratio
+    ]
+    return Quantity(low=values[0], mid=values[1], high=values[2])
+
+
+def _acceptance(candidate: Candidate) -> AcceptanceFigure | None:
+    curve = candidate.evaluated.drafting.acceptance
+    n = candidate.num_speculative_tokens
+    if curve is None or n == 0:
+        return None
+    spread = Quantity.from_relative_se(curve.at(n), float(curve.relative_se[n]))
+    tokens = Quantity(
+        low=max(spread.low, 1.0), mid=max(spread.mid, 1.0), high=min(spread.high, n + 1.0)
+    )
+    rate = Quantity(low=(tokens.low - 1) / n, mid=(tokens.mid - 1) / n, high=(tokens.high - 1) / n)
+    return AcceptanceFigure(
+        tokens_per_round=tokens,
+        acceptance_rate=rate,
+        definition=curve.definition,
+        source=curve.source,
+    )
+
+
+def _memory(candidate: Candidate) -> MemoryFigure:
+    memory, h = candidate.evaluated.grid.memory, candidate.hardware_index
+    choice = candidate.evaluated.choices[h]
+
+    def value(array: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
+        return float(array[h, 0, 0])
+
+    return MemoryFigure(
+        gpu_bytes=choice.memory_bytes,
+        usable_bytes=value(memory.usable_bytes),
+        target_weight_bytes=value(memory.target_weight_bytes),
+        draft_weight_bytes=value(memory.draft_weight_bytes),
+        overhead_bytes=value(memory.overhead_bytes),
+        kv_bytes_per_token=value(memory.kv_bytes_per_token),
+        kv_tokens=value(memory.kv_tokens),
+    )
+
+
+def _load_curve(candidate: Candidate, errors: _Errors) -> tuple[LoadPoint, ...]:
+    """Follow the option over the batches that memory allows; limits may be exceeded there."""
+    evaluated = candidate.evaluated
+    grid, h, n = evaluated.grid, candidate.hardware_index, candidate.n_index
+    tp = evaluated.choices[h].tensor_parallel
+    usd_per_s = candidate.price.usd_per_gpu_hour * tp / SECONDS_PER_HOUR
+    points = []
+    for b in np.flatnonzero(grid.fits_memory[h, n]):
+        best = int(grid.speedup[h, :, b].argmax())
+        best_speedup = float(grid.speedup[h, best, b])
+        rate = float(grid.throughput[h, n, b])
+        points.append(
+            LoadPoint(
+                concurrency=int(grid.batches[b]),
+                tpot_ms=Quantity.from_relative_se(
+                    float(grid.tpot_s[h, n, b]) * MS_PER_S, errors.tpot
+                ),
+                baseline_tpot_ms=float(grid.baseline_tpot_s[h, n, b]) * MS_PER_S,
+                speedup=Quantity.from_relative_se(float(grid.speedup[h, n, b]), errors.speedup),
+                guide_speedup=float(grid.guide_speedup[h, n, b]),
+                output_tokens_per_s=Quantity.from_relative_se(rate, errors.tpot),
+                usd_per_million_output_tokens=Quantity.from_relative_se(
+                    usd_per_s * TOKENS_PER_MILLION / rate, errors.tpot
+                ),
+                best_num_speculative_tokens=int(grid.lengths[best]) if best_speedup > 1 else 0,
+                best_speedup=max(best_speedup, 1.0),
+            )
+        )
+    return tuple(points)

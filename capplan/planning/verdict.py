@@ -1,0 +1,144 @@
+"""The answer in one sentence, and what it rests on."""
+
+from __future__ import annotations
+
+from capplan.planning.planner import Outcome
+from capplan.schema.engine import EngineConstants
+from capplan.schema.pairing import Method
+from capplan.schema.plan import Assumption, PlanOption, PlanRequest, PlanVerdict
+from capplan.schema.provenance import Kind
+from capplan.units import HOURS_PER_MONTH
+
+
+def verdict(outcome: Outcome, request: PlanRequest) -> PlanVerdict:
+    """Say what to do, or what it would take."""
+    if not outcome.options:
+        return PlanVerdict(
+            feasible=False,
+            sentence=(
+                f"No feasible plan for {', '.join(request.targets)} within "
+                f"{request.budget_usd_per_month:,.0f} USD a month."
+            ),
+            needed=_needed(outcome, request),
+        )
+    return PlanVerdict(feasible=True, sentence=_sentence(outcome.options[0], outcome.baseline))
+
+
+def _needed(outcome: Outcome, request: PlanRequest) -> str:
+    cheapest = outcome.cheapest_over_budget_usd
+    if cheapest is not None:
+        return (
+            f"The cheapest plan that serves this load costs {cheapest:,.0f} USD a month: "
+            f"{cheapest - request.budget_usd_per_month:,.0f} more than the budget."
+        )
+    if outcome.rejections:
+        first = outcome.rejections[0]
+        return f"Most candidates fail on {first.reason}: {first.example}. {first.remedy}"
+    return "No offer matches the filters; loosen --gpu, --provider or --tier."
+
+
+def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
+    where = (
+        f"{best.replicas} replica{'s' if best.replicas > 1 else ''} of "
+        f"{best.tensor_parallel} x {best.gpu_name} at {best.provider}"
+    )
+    if best.method is Method.NONE:
+        return (
+            f"Serve {best.target} without speculation on {where}: no draft with known acceptance "
+            f"makes tokens cheaper at this load."
+        )
+    saving = ""
+    if baseline is not None:
+        change = 1 - (
+            best.usd_per_million_output_tokens.mid / baseline.usd_per_million_output_tokens.mid
+        )
+        saving = f", {change:.0%} cheaper a token than the best plan without"
+        if change < 0.005:
+            saving = ", at the same cost a token as without, and faster"
+    draft = "prompt lookup (n-gram)" if best.method is Method.NGRAM else best.draft
+    return (
+        f"Speculate for {best.target} with {draft}, N = {best.num_speculative_tokens}, "
+        f"on {where}: {best.speedup.mid:.2f}x ({best.speedup.low:.2f}-{best.speedup.high:.2f}) at "
+        f"{best.concurrency} concurrent request{'s' if best.concurrency > 1 else ''}{saving}."
+    )
+
+
+def assumptions(
+    outcome: Outcome, request: PlanRequest, engine: EngineConstants
+) -> tuple[Assumption, ...]:
+    """List what the plan rests on, each with its kind and source."""
+    workload = request.workload
+    listed = [
+        Assumption(
+            name="Hours a month",
+            value=f"{HOURS_PER_MONTH:g}",
+            kind=Kind.ASSUMED,
+            source="billing convention, 8,760 / 12",
+        ),
+        Assumption(
+            name="Planned utilisation",
+            value=f"{workload.utilisation:.0%} of each replica's largest throughput",
+            kind=Kind.ASSUMED,
+            source="request (--utilisation)",
+        ),
+        Assumption(
+            name="Traffic",
+            value=_traffic(request),
+            kind=Kind.ASSUMED,
+            source="request; lengths are means",
+        ),
+    ]
+    if outcome.options:
+        listed.extend(_about(outcome.options[0], engine))
+    return tuple(listed)
+
+
+def _traffic(request: PlanRequest) -> str:
+    workload = request.workload
+    if workload.requests_per_s is not None:
+        rate = f"{workload.requests_per_s:g} requests/s"
+    elif workload.output_tokens_per_month is not None:
+        rate = f"{workload.output_tokens_per_month:,.0f} output tokens a month"
+    else:
+        rate = "no rate given: one node of each offer, kept busy to the planned utilisation"
+    return (
+        f"{rate}; {workload.prompt_tokens} prompt and {workload.output_tokens} output tokens, "
+        f"temperature {workload.temperature:g}"
+    )
+
+
+def _about(best: PlanOption, engine: EngineConstants) -> list[Assumption]:
+    listed = [
+        Assumption(
+            name="Step time",
+            value=f"tier {best.tier.value}",
+            kind=Kind.MEASURED if best.tier.value == "profiled" else Kind.DERIVED,
+            source=best.tier_note,
+        ),
+        Assumption(
+            name="Price",
+            value=f"{best.usd_per_gpu_hour:.2f} USD a GPU-hour, {best.purchase.value}",
+            kind=best.price_source.kind,
+            source=str(best.price_source),
+        ),
+        Assumption(
+            name="Memory",
+            value=f"{engine.memory_utilisation:.0%} of the GPU to the engine",
+            kind=Kind.CITED,
+            source=engine.sources.get("memory", engine.id),
+        ),
+    ]
+    if best.acceptance is not None:
+        tokens = best.acceptance.tokens_per_round
+        listed.append(
+            Assumption(
+                name="Acceptance",
+                value=(
+                    f"{tokens.mid:.2f} ({tokens.low:.2f}-{tokens.high:.2f}) tokens a round; "
+                    f"{best.acceptance.definition}"
+                ),
+                kind=best.acceptance.source.kind,
+                source=str(best.acceptance.source),
+            )
+        )
+    return listed
