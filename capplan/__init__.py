@@ -28,12 +28,13 @@ _PUBLIC = {
     "recommend": "capplan.api",
     "render": "capplan.api",
     "summarise_profile": "capplan.api",
+    "to_frame": "capplan.api",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - module attributes have no common type
+def __getattr__(name: str) -> Any:
     """Import a public name on first use (PEP 562)."""
     if name not in _PUBLIC:
         msg = f"module 'capplan' has no attribute {name!r}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import capplan
 from capplan.advice.rules import advise
-from capplan.deploy.vllm import launch_command
+from capplan.deploy.vllm import context_limit, launch_command
 from capplan.estimate.evidence import evidence_from_profile
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.facts.engines import load_engine
@@ -18,10 +18,13 @@ from capplan.planning.inputs import PlanInputs, ProfiledMachine
 from capplan.planning.planner import search
 from capplan.planning.verdict import assumptions, verdict
 from capplan.profiles.store import StoredProfile, load_profile
+from capplan.reporting.frame import to_frame
 from capplan.reporting.plan_file import load_plan
 from capplan.reporting.profile_text import render_profile
 from capplan.reporting.render import render
-from capplan.schema.plan import Plan, PlanRequest
+from capplan.schema.pairing import Method
+from capplan.schema.plan import Plan, PlanOption, PlanRequest
+from capplan.schema.profile import NgramDraft
 
 __all__ = [
     "load_catalog",
@@ -30,6 +33,7 @@ __all__ = [
     "recommend",
     "render",
     "summarise_profile",
+    "to_frame",
 ]
 
 
@@ -80,22 +84,45 @@ def recommend(
         machines=machines,
     )
     outcome = search(inputs, request)
-    launched = tuple(
-        option.model_copy(update={"launch": launch_command(option)}) for option in outcome.options
-    )
+    launched = [_with_launch(option, inputs, request) for option in outcome.options]
+    baseline = outcome.baseline
     plan = Plan(
         created_at=now.isoformat(timespec="seconds"),
         capplan_version=capplan.__version__,
         request=request,
         verdict=verdict(outcome, request),
-        options=launched,
-        baseline=outcome.baseline,
+        options=tuple(launched),
+        baseline=_with_launch(baseline, inputs, request) if baseline is not None else None,
         rejections=outcome.rejections,
         assumptions=assumptions(outcome, request, engine),
         profiles=tuple(machine.evidence.profile.id for machine in machines),
         candidates=outcome.candidates,
     )
-    return plan.model_copy(update={"advice": advise(plan)})
+    experts = {llm.id for llm in catalog.llms if llm.is_moe}
+    advice = advise(plan, as_of=now.date(), moe_targets=experts)
+    return plan.model_copy(update={"advice": advice})
+
+
+def _with_launch(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -> PlanOption:
+    """Add the launch text; hardware that the engine does not run on (a CPU) gets none."""
+    machines = {machine.gpu_id: machine for machine in inputs.machines}
+    machine = machines.get(option.gpu)
+    if machine is not None and machine.device.kind == "cpu":
+        return option
+    lookup = next(
+        (
+            (draft.prompt_lookup_min, draft.prompt_lookup_max)
+            for machine in inputs.machines_for(option.target)
+            if isinstance(draft := machine.evidence.profile.draft, NgramDraft)
+        ),
+        None,
+    )
+    text = launch_command(
+        option,
+        max_model_len=context_limit(request.workload, inputs.target(option.target).max_context),
+        prompt_lookup=lookup if option.method is Method.NGRAM else None,
+    )
+    return option.model_copy(update={"launch": text})
 
 
 def _machine(stored: StoredProfile, catalog: Catalog) -> ProfiledMachine:

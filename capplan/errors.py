@@ -3,10 +3,10 @@
 ::
 
     CapplanError                 exit 1   something went wrong and the message says how to mend it
-    ├── RequestError             exit 2   the caller asked for something impossible (a negative budget)
-    ├── UnknownIdError           exit 1   no such GPU, LLM, pairing or provider; nearest names are offered
+    ├── RequestError             exit 2   the caller asked for the impossible (a negative budget)
+    ├── UnknownIdError           exit 1   no such GPU, LLM or provider; offers the nearest names
     ├── FactsError               exit 1   a bad row in models_db, with file and line
-    ├── PairingError             exit 1   target and draft cannot work together (different vocabularies)
+    ├── PairingError             exit 1   target and draft cannot work together (vocabularies)
     ├── ProfileError             exit 1   a profile file that cannot be used
     │   ├── ProfileFormatError            truncated, not JSON, or not a profile
     │   ├── ProfileVersionError           written by a newer capplan
@@ -14,10 +14,10 @@
     ├── PlanFileError            exit 1   a plan file that cannot be used
     │   ├── PlanFormatError               truncated, not JSON, or not a plan
     │   └── PlanVersionError              written by a newer capplan
-    ├── CheckpointError          exit 1   a checkpoint that cannot be loaded (cut GGUF, pickle, unknown)
+    ├── CheckpointError          exit 1   a checkpoint that cannot be loaded (cut GGUF, pickle)
     ├── PromptsError             exit 1   a prompts file that cannot be used
     ├── DeviceError              exit 1   the device asked for is not there, or too small
-    ├── MissingPackageError      exit 1   an optional package is not installed; gives the install line
+    ├── MissingPackageError      exit 1   an optional package is missing; gives the install line
     ├── StorageError             exit 1   a file could not be written (disk full, no permission)
     └── Interrupted              exit 130 Ctrl-C: what was finished is on disk
 

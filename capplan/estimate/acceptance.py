@@ -82,28 +82,24 @@ def replay_per_token(
     table, lengths = _padded(accept_prob, offsets)
     requests, longest = table.shape
     n = num_speculative_tokens
-    start = np.zeros((requests, longest + n + 2))
-    if longest > 1:
-        start[:, 1] = lengths > 1
-    drafted = np.zeros(requests)
-    per_position = np.zeros((requests, n))
+    ahead = np.pad(table, ((0, 0), (0, n)))
+    windows = np.lib.stride_tricks.sliding_window_view(ahead, n, axis=1)[:, :longest]
+    at_least = np.cumprod(windows, axis=2)  # P(first i+1 accepted) of a round from each position
+    ones, zeros = np.ones((requests, longest, 1)), np.zeros((requests, longest, 1))
+    exactly = np.concatenate([ones, at_least], axis=2) - np.concatenate([at_least, zeros], axis=2)
+    start = np.zeros((requests, longest + n + 1))
+    start[:, 1:2] = 1.0
     for position in range(1, longest):
-        here = start[:, position] * (position < lengths)
-        survive = here.copy()
-        for i in range(n):
-            at = position + i
-            inside = (at < lengths).astype(float)
-            drafted += here * inside
-            accept = table[:, at] if at < longest else np.zeros(requests)
-            start[:, at + 1] += survive * (1.0 - accept)
-            survive = survive * accept
-            per_position[:, i] += survive
-        start[:, position + n + 1] += survive
-    started = start[:, :longest] * (np.arange(longest) < lengths[:, None])
+        next_starts = slice(position + 1, position + n + 2)
+        start[:, next_starts] += start[:, position, None] * exactly[:, position]
+    inside = np.arange(longest) < lengths[:, None]
+    started = np.where(inside, start[:, :longest], 0.0)
+    left = np.clip(lengths[:, None] - np.arange(longest), 0, n)
+    per_position = np.einsum("rt,rti->ri", started, at_least)
     return ReplayCounts(
         rounds=started.sum(axis=1),
         emitted=np.maximum(lengths - 1, 0),
-        drafted=drafted,
+        drafted=(started * left).sum(axis=1),
         accepted=per_position.sum(axis=1),
         accepted_per_position=per_position,
     )
@@ -222,6 +218,10 @@ def alpha_from_tokens_per_round(tokens_per_round: float, num_speculative_tokens:
     return (low + high) / 2
 
 
+_RATIO_RANGE = (0.5, 1.3)
+_RATIOS = 33
+
+
 def fit_decay(lengths: ArrayLike, tokens_per_round: ArrayLike) -> tuple[float, float]:
     """Fit ``(a_1, ratio)`` of :func:`decaying_rates` to tokens per round at several N.
 
@@ -237,29 +237,48 @@ def fit_decay(lengths: ArrayLike, tokens_per_round: ArrayLike) -> tuple[float, f
     Returns
     -------
     tuple of float
-        First acceptance and ratio. Weighted least squares on relative error, by a grid that is
-        refined four times: two bounded parameters, no local minima to fall into.
+        First acceptance and ratio; least squares on relative error.
+
+    Notes
+    -----
+    The two trade off along a narrow valley in which a grid over both gets stuck, so the best
+    first acceptance is found for each ratio, and the ratio by a grid that closes in on it.
     """
     n = np.asarray(lengths, dtype=int)
     measured = np.asarray(tokens_per_round, dtype=float)
     if len(np.unique(n)) < 2:
         mean = float(measured.mean())
         return alpha_from_tokens_per_round(min(max(mean, 1.0), n[0] + 1.0), int(n[0])), 1.0
-    low, high = np.array([0.0, 0.5]), np.array([1.0, 1.3])
-    best = (low + high) / 2
-    for _ in range(5):
-        first, ratio = np.meshgrid(
-            np.linspace(low[0], high[0], 41), np.linspace(low[1], high[1], 41), indexing="ij"
-        )
-        rates = np.minimum(1.0, first[..., None] * ratio[..., None] ** np.arange(n.max()))
-        curve = tokens_per_round_from_conditional(rates)[..., n]
-        error = ((curve / measured - 1.0) ** 2).sum(axis=-1)
-        index = np.unravel_index(int(error.argmin()), error.shape)
-        best = np.array([first[index], ratio[index]])
-        width = (high - low) / 20
-        low = np.maximum(best - width, [0.0, 0.5])
-        high = np.minimum(best + width, [1.0, 1.3])
-    return float(best[0]), float(best[1])
+    low, high = _RATIO_RANGE
+    first, ratio = np.zeros(_RATIOS), np.linspace(low, high, _RATIOS)
+    best = 0
+    for _ in range(4):
+        ratio = np.linspace(low, high, _RATIOS)
+        first, error = _best_first(ratio, n, measured)
+        best = int(error.argmin())
+        width = (high - low) / (_RATIOS - 1)
+        low = max(float(ratio[best]) - width, _RATIO_RANGE[0])
+        high = min(float(ratio[best]) + width, _RATIO_RANGE[1])
+    return float(first[best]), float(ratio[best])
+
+
+def _best_first(ratio: Floats, n: NDArray[np.int_], measured: Floats) -> tuple[Floats, Floats]:
+    """Return the best first acceptance of each ratio and its error, by ternary search."""
+    decay = ratio[:, None] ** np.arange(n.max())
+
+    def error(first: Floats) -> Floats:
+        cumulative = np.cumprod(np.minimum(1.0, first[:, None] * decay), axis=1)
+        curve = 1.0 + np.cumsum(cumulative, axis=1)[:, n - 1]
+        total: Floats = ((curve / measured - 1.0) ** 2).sum(axis=1)
+        return total
+
+    low, high = np.zeros_like(ratio), np.ones_like(ratio)
+    for _ in range(32):
+        third = (high - low) / 3
+        rising = error(low + third) < error(high - third)
+        low, high = np.where(rising, low, low + third), np.where(rising, high - third, high)
+    middle = (low + high) / 2
+    return middle, error(middle)
 
 
 TEMPERATURE_SLOPE = 0.16

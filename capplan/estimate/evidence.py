@@ -23,7 +23,7 @@ from capplan.estimate.acceptance import (
 )
 from capplan.estimate.calibration import fit_step_time
 from capplan.estimate.steptime import FittedStep
-from capplan.estimate.uncertainty import ratio_of_sums
+from capplan.estimate.uncertainty import Z_95, ratio_of_sums
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import AcceptanceFact, Method
 from capplan.schema.profile import (
@@ -102,9 +102,11 @@ def curve_from_facts(
     )
     measured_at = float(np.mean([fact.temperature or 0.0 for fact in chosen]))
     curve, transfer_se = transfer_temperature(curve, measured_at, temperature)
+    all_n = np.arange(MAX_NUM_SPECULATIVE_TOKENS + 1)
+    # a transfer to a lower temperature must not emit more than it drafts
+    curve = np.minimum(curve, all_n + 1.0)
     unknown = any(fact.temperature is None for fact in chosen)
     spread = _task_spread(values)
-    all_n = np.arange(MAX_NUM_SPECULATIVE_TOKENS + 1)
     outside = np.maximum(all_n - max(lengths), 0) + np.maximum(min(lengths) - all_n, 0)
     relative_se = np.sqrt(
         spread**2
@@ -254,11 +256,16 @@ class ProfileEvidence:
         of_task = [trace for trace in at if task is not None and trace.task == task]
         traced = pool(of_task or at)
         pairs = [traced.tokens_per_round(n) for n in range(MAX_NUM_SPECULATIVE_TOKENS + 1)]
+        if not np.isfinite([value for value, _ in pairs]).all():
+            return None  # no text went beyond the prefill's own token: there was no round
         curve, transfer_se = transfer_temperature(
             np.array([value for value, _ in pairs]), nearest, temperature
         )
-        relative_se = np.hypot([error for _, error in pairs], transfer_se)
-        relative_se[0] = 0.0
+        most = np.arange(MAX_NUM_SPECULATIVE_TOKENS + 1) + 1.0
+        curve = np.minimum(curve, most)
+        # one request has no spread, but its tokens per round lie in 1 .. N+1 all the same
+        widest = np.log(most) / Z_95
+        relative_se = np.minimum(np.hypot([error for _, error in pairs], transfer_se), widest)
         tasks = ", ".join(sorted({trace.task for trace in (of_task or at)}))
         requests = len(traced.counts[0].rounds)
         sampling = f", {mode.value} drafts" if self.draft is not None else ""
@@ -304,7 +311,11 @@ def evidence_from_profile(profile: Profile, arrays: Arrays) -> ProfileEvidence:
         target_step = _widened(target_step)
         draft_step = _widened(draft_step) if draft_step is not None else None
     draft = profile.draft
-    llm = draft.llm.spec if isinstance(draft, ModelDraft) else None
+    llm = (
+        _with_measured_kv(draft.llm.spec, profile, Role.DRAFT)
+        if isinstance(draft, ModelDraft)
+        else None
+    )
     overhead, scatter = _round_overhead(profile, target_step, draft_step)
     traces = [
         trace
@@ -313,7 +324,7 @@ def evidence_from_profile(profile: Profile, arrays: Arrays) -> ProfileEvidence:
     ]
     return ProfileEvidence(
         profile=profile,
-        target=profile.target.spec,
+        target=_with_measured_kv(profile.target.spec, profile, Role.TARGET),
         method=draft.method if draft is not None else Method.NONE,
         draft_id=llm.id if llm is not None else (draft.method.value if draft else ""),
         draft=llm,
@@ -323,6 +334,14 @@ def evidence_from_profile(profile: Profile, arrays: Arrays) -> ProfileEvidence:
         round_relative_se=scatter,
         traces=tuple(traces),
     )
+
+
+def _with_measured_kv(llm: LlmSpec, profile: Profile, role: Role) -> LlmSpec:
+    """Take KV bytes a token from what was measured where the architecture does not say."""
+    measured = [r.kv_bytes_per_token for r in profile.memory if r.role is role]
+    if llm.kv_bytes_per_token is not None or not measured:
+        return llm
+    return llm.model_copy(update={"kv_bytes_per_token": measured[0]})
 
 
 def _widened(step: FittedStep) -> FittedStep:

@@ -91,7 +91,7 @@ def draftings_for(
     evidence: Sequence[ProfileEvidence],
 ) -> list[Drafting]:
     """List every way to draft, blocked ones with their reason; plain decoding comes first."""
-    found = [NO_DRAFTING, *(_from_profile(item, request) for item in _speculative(evidence))]
+    found = [NO_DRAFTING, *_from_profiles(_speculative(evidence), request, acceptance)]
     known = {(d.method, d.draft_id) for d in found}
     for pairing in pairings:
         if (pairing.method, pairing.draft) not in known:
@@ -103,6 +103,8 @@ def draftings_for(
         for draft in request.drafts
         if draft in llms and draft not in named
     )
+    if not any(drafting.method is Method.NGRAM for drafting in found):
+        found.append(_lookup_unmeasured(target, request))
     return [drafting for drafting in found if _wanted(drafting, request)]
 
 
@@ -131,15 +133,48 @@ def _unknown_acceptance(target: str, draft: str, method: Method) -> Blocked:
         how = f"capplan profile {target} {flags[method]} -o p.json, then --profile p.json"
     else:
         how = "read the engine's own counters on your traffic"
+    assume = "--method ngram " if method is Method.NGRAM else ""
     return Blocked(
         "acceptance_unknown",
         f"{target} + {draft} ({method.value}): no acceptance is measured or published",
-        f"Measure it ({how}), or state one with --assume-acceptance.",
+        f"Measure it ({how}), or state one with {assume}--assume-acceptance.",
     )
 
 
-def _from_profile(item: ProfileEvidence, request: PlanRequest) -> Drafting:
-    curve = item.curve(request.workload.temperature, request.workload.task) or _assumed(request)
+def _lookup_unmeasured(target: LlmSpec, request: PlanRequest) -> Drafting:
+    """Prompt lookup needs no draft, so it is always open; what it yields depends on the text.
+
+    An assumed acceptance is meant for drafts: lookup takes it only where it was asked for, or
+    its free drafts would win every plan on somebody else's figure.
+    """
+    asked_for = Method.NGRAM in request.methods or "ngram" in request.drafts
+    curve = _assumed(request) if asked_for else None
+    blocked = None if curve else _unknown_acceptance(target.id, "ngram", Method.NGRAM)
+    return Drafting(Method.NGRAM, "ngram", None, curve, blocked)
+
+
+def _from_profiles(
+    evidence: Sequence[ProfileEvidence],
+    request: PlanRequest,
+    acceptance: Sequence[AcceptanceFact],
+) -> list[Drafting]:
+    """Return one entry a way to draft; of several profiles of it, the first with acceptance."""
+    found: dict[tuple[Method, str | None], Drafting] = {}
+    for item in evidence:
+        drafting = _from_profile(item, request, acceptance)
+        key = (drafting.method, drafting.draft_id)
+        if key not in found or found[key].blocked is not None:
+            found[key] = drafting
+    return list(found.values())
+
+
+def _from_profile(
+    item: ProfileEvidence, request: PlanRequest, acceptance: Sequence[AcceptanceFact]
+) -> Drafting:
+    """Take acceptance from the trace; where none was taken (dummy weights), what is published."""
+    workload = request.workload
+    facts = [f for f in acceptance if f.draft == item.draft_id and f.method is item.method]
+    curve = item.curve(workload.temperature, workload.task) or _curve(facts, request)
     target = item.target.id
     blocked = None if curve else _unknown_acceptance(target, item.draft_id, item.method)
     return Drafting(item.method, item.draft_id, item.draft, curve, blocked)

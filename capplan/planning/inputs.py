@@ -111,6 +111,8 @@ def _own_rows(inputs: PlanInputs, request: PlanRequest) -> list[PriceRow]:
                 f"--gpu-price names an unknown GPU {key!r}.",
                 f"Use a GPU id (capplan facts gpus) or {PROFILE_PRICE_KEY!r}.",
             )
+        if request.gpus and key not in request.gpus:
+            continue
         rows.extend(
             _own_row(key, inputs.gpus[key].name, count, usd * count, source)
             for count in request.tensor_parallel

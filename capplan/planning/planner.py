@@ -21,6 +21,7 @@ from capplan.planning.hardware import (
 from capplan.planning.inputs import (
     PROFILE_PRICE_KEY,
     PlanInputs,
+    ProfiledMachine,
     machine_prices,
     usable_prices,
 )
@@ -142,11 +143,13 @@ def _evaluate_target(
             note = _break_even_note(target, drafting, choices, inputs, request)
             log.add_blocked(drafting.blocked, note)
             continue
-        on_machine = [m for m in machines if can_profile(drafting, m)]
+        on_machine = _distinct([m for m in machines if can_profile(drafting, m)])
         for machine in on_machine:
             offers = machine_prices(machine, prices, request)
             if not offers:
                 _log_unpriced(log, machine.device.name)
+                continue
+            if not _kv_known(target, drafting, log):
                 continue
             out.append((evaluate_machine(target, drafting, machine, inputs, request), offers))
         rented = [
@@ -155,6 +158,17 @@ def _evaluate_target(
         if rented and _kv_known(target, drafting, log):
             out.append((evaluate_catalogue(target, drafting, rented, inputs, request), prices))
     return out
+
+
+def _distinct(machines: Sequence[ProfiledMachine]) -> list[ProfiledMachine]:
+    """Keep the best fit of several profiles of the same hardware: it is one candidate."""
+    best: dict[tuple[str, int], ProfiledMachine] = {}
+    for machine in machines:
+        key = (machine.gpu_id, machine.device.count)
+        error = machine.evidence.target_step.relative_se
+        if key not in best or error < best[key].evidence.target_step.relative_se:
+            best[key] = machine
+    return list(best.values())
 
 
 def _log_unpriced(log: RejectionLog, device_name: str) -> None:

@@ -37,6 +37,11 @@ def _needed(outcome: Outcome, request: PlanRequest) -> str:
     return "No offer matches the filters; loosen --gpu, --provider or --tier."
 
 
+def _short(model_id: str) -> str:
+    """Return an id without its organisation or folder; the full one stands in the option."""
+    return model_id.rstrip("/").rsplit("/", 1)[-1]
+
+
 def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
     where = (
         f"{best.replicas} replica{'s' if best.replicas > 1 else ''} of "
@@ -44,20 +49,20 @@ def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
     )
     if best.method is Method.NONE:
         return (
-            f"Serve {best.target} without speculation on {where}: no draft with known acceptance "
-            f"makes tokens cheaper at this load."
+            f"Serve {_short(best.target)} without speculation on {where}: no draft with known "
+            f"acceptance makes tokens cheaper at this load."
         )
     saving = ""
     if baseline is not None:
         change = 1 - (
             best.usd_per_million_output_tokens.mid / baseline.usd_per_million_output_tokens.mid
         )
-        saving = f", {change:.0%} cheaper a token than the best plan without"
+        saving = f", {change * 100:.0f} % cheaper a token than the best plan without"
         if change < 0.005:
             saving = ", at the same cost a token as without, and faster"
-    draft = "prompt lookup (n-gram)" if best.method is Method.NGRAM else best.draft
+    draft = "prompt lookup (n-gram)" if best.method is Method.NGRAM else _short(best.draft or "")
     return (
-        f"Speculate for {best.target} with {draft}, N = {best.num_speculative_tokens}, "
+        f"Speculate for {_short(best.target)} with {draft}, N = {best.num_speculative_tokens}, "
         f"on {where}: {best.speedup.mid:.2f}x ({best.speedup.low:.2f}-{best.speedup.high:.2f}) at "
         f"{best.concurrency} concurrent request{'s' if best.concurrency > 1 else ''}{saving}."
     )
@@ -77,7 +82,7 @@ def assumptions(
         ),
         Assumption(
             name="Planned utilisation",
-            value=f"{workload.utilisation:.0%} of each replica's largest throughput",
+            value=f"{workload.utilisation * 100:g} % of each replica's largest throughput",
             kind=Kind.ASSUMED,
             source="request (--utilisation)",
         ),
@@ -123,7 +128,7 @@ def _about(best: PlanOption, engine: EngineConstants) -> list[Assumption]:
         ),
         Assumption(
             name="Memory",
-            value=f"{engine.memory_utilisation:.0%} of the GPU to the engine",
+            value=f"{engine.memory_utilisation * 100:g} % of the GPU to the engine",
             kind=Kind.CITED,
             source=engine.sources.get("memory", engine.id),
         ),

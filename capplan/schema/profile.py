@@ -270,7 +270,7 @@ class Profile(Value):
     capplan_version: str
     complete: bool
     """False while cells are still missing (stopped, or out of time)."""
-    request: dict[str, str | int | float | bool | None | tuple[int | float | str, ...]]
+    request: dict[str, str | int | float | bool | tuple[int | float | str, ...] | None]
     """What was asked for; ``--resume`` goes on only if it is the same."""
     environment: Environment
     backend: Backend

@@ -1,0 +1,38 @@
+"""One door to every format; each renderer is imported on use."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, get_args
+
+from capplan.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from capplan.schema.plan import Plan
+
+Format = Literal["table", "json", "csv", "html"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+
+_RENDERERS: dict[str, tuple[str, str]] = {
+    "table": ("capplan.reporting.text", "render_text"),
+    "json": ("capplan.reporting.jsonout", "render_json"),
+    "csv": ("capplan.reporting.csvout", "render_csv"),
+    "html": ("capplan.reporting.html", "render_html"),
+}
+
+
+def render(plan: Plan, fmt: Format | str) -> str:
+    """Return the plan as text in one of ``FORMATS``; every format ends with a newline.
+
+    Raises
+    ------
+    RequestError
+        For a format that does not exist.
+    """
+    if fmt not in _RENDERERS:
+        raise RequestError(f"Unknown format {fmt!r}.", f"Choose one of: {', '.join(FORMATS)}.")
+    module, name = _RENDERERS[fmt]
+    renderer: Callable[[Plan], str] = getattr(import_module(module), name)
+    return renderer(plan)

@@ -1,0 +1,276 @@
+"""A plan in words: built once, shown by the terminal and by the page alike."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import dataclass
+from itertools import groupby
+
+from capplan.reporting import formatting as fmt, labels
+from capplan.reporting.guide_view import GuideView, build_guide
+from capplan.reporting.option_view import (
+    Headline,
+    OptionView,
+    Pair,
+    build_option,
+    headlines,
+    length_text,
+)
+from capplan.schema.pairing import Method
+from capplan.schema.plan import LoadPoint, Plan, PlanOption, Tier
+from capplan.schema.quantity import Quantity
+
+
+@dataclass(frozen=True)
+class LengthBand:
+    """Neighbouring loads at which one length is fastest."""
+
+    length: str
+    first: str
+    last: str
+    speedup: str
+    is_off: bool
+
+
+@dataclass(frozen=True)
+class RejectionView:
+    """Candidates left out for one reason."""
+
+    reason: str
+    label: str
+    count: str
+    example: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class AssumptionView:
+    """Something the plan rests on."""
+
+    name: str
+    value: str
+    kind: str
+    kind_label: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """The best option of one target, with what it is compared to."""
+
+    option: OptionView
+    headlines: tuple[Headline, ...]
+    baseline: OptionView | None
+    """The best option for the same target without speculation, where there is one."""
+    saving: str
+    bands: tuple[LengthBand, ...]
+    guide: GuideView | None
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """A plan as text, in the order in which it is shown."""
+
+    feasible: bool
+    sentence: str
+    needed: str
+    finalists: tuple[Finalist, ...]
+    """The recommended option first, then the best of every other target."""
+    options: tuple[OptionView, ...]
+    cheapest: OptionView | None
+    rejections: tuple[RejectionView, ...]
+    rejected_total: str
+    assumptions: tuple[AssumptionView, ...]
+    advice: tuple[str, ...]
+    request: tuple[Pair, ...]
+    candidates: str
+    created_at: str
+    """ISO 8601, as the plan has it."""
+    created: str
+    capplan_version: str
+    profiles: tuple[str, ...]
+    next_command: str
+
+
+def build_view(plan: Plan) -> PlanView:
+    """Return the plan in words."""
+    slo = plan.request.slo
+    options = tuple(build_option(option, slo, rank) for rank, option in _ranked(plan))
+    return PlanView(
+        feasible=plan.verdict.feasible,
+        sentence=plan.verdict.sentence,
+        needed=plan.verdict.needed,
+        finalists=tuple(_finalist(plan, rank, option) for rank, option in finalists(plan)),
+        options=options,
+        cheapest=_cheapest(plan, options),
+        rejections=_rejections(plan),
+        rejected_total=fmt.count(sum(rejection.count for rejection in plan.rejections)),
+        assumptions=_assumptions(plan),
+        advice=plan.advice,
+        request=_request_rows(plan),
+        candidates=fmt.count(plan.candidates),
+        created_at=plan.created_at,
+        created=_moment(plan.created_at),
+        capplan_version=plan.capplan_version,
+        profiles=plan.profiles,
+        next_command=_next_command(plan),
+    )
+
+
+def finalists(plan: Plan) -> tuple[tuple[int, PlanOption], ...]:
+    """Return the best option of every target with its rank, best first; none if infeasible."""
+    if not plan.verdict.feasible:
+        return ()
+    first: dict[str, tuple[int, PlanOption]] = {}
+    for rank, option in _ranked(plan):
+        first.setdefault(option.target, (rank, option))
+    return tuple(first.values())
+
+
+def baseline_of(plan: Plan, option: PlanOption) -> PlanOption | None:
+    """Return the best option without speculation that serves the same target."""
+    if plan.baseline is not None and plan.baseline.target == option.target:
+        return plan.baseline
+    plain = (other for other in plan.options if other.method is Method.NONE)
+    return next((other for other in plain if other.target == option.target), None)
+
+
+def _finalist(plan: Plan, rank: int, option: PlanOption) -> Finalist:
+    slo, baseline = plan.request.slo, baseline_of(plan, option)
+    return Finalist(
+        option=build_option(option, slo, rank),
+        headlines=headlines(option, slo),
+        baseline=build_option(baseline, slo, 0) if baseline else None,
+        saving=_saving_text(option, baseline),
+        bands=_bands(option.load_curve),
+        guide=build_guide(option),
+    )
+
+
+def saving(option: Quantity, baseline: Quantity) -> Quantity:
+    """Return the share of the cost saved, with its interval.
+
+    The two spreads are taken as independent and combined in the logarithm. Errors that both
+    share (step time, price) would cancel, so the interval is on the wide side.
+    """
+    ratio = option.mid / baseline.mid
+    up = math.hypot(_log_spread(option.high, option.mid), _log_spread(baseline.mid, baseline.low))
+    down = math.hypot(
+        _log_spread(option.mid, option.low), _log_spread(baseline.high, baseline.mid)
+    )
+    return Quantity(low=1 - ratio * math.exp(up), mid=1 - ratio, high=1 - ratio / math.exp(down))
+
+
+def _log_spread(above: float, below: float) -> float:
+    return math.log(above / below) if above > below > 0 else 0.0
+
+
+def _saving_text(best: PlanOption, baseline: PlanOption | None) -> str:
+    if baseline is None or best.id == baseline.id:
+        return ""
+    share = saving(best.usd_per_million_output_tokens, baseline.usd_per_million_output_tokens)
+    if share.mid >= 0:
+        return f"saves {fmt.percent_interval(share)}"
+    more = Quantity(low=-share.high, mid=-share.mid, high=-share.low)
+    return f"costs {fmt.percent_interval(more)} more"
+
+
+def _ranked(plan: Plan) -> list[tuple[int, PlanOption]]:
+    return list(enumerate(plan.options, start=1))
+
+
+def _bands(curve: tuple[LoadPoint, ...]) -> tuple[LengthBand, ...]:
+    ordered = sorted(curve, key=lambda point: point.concurrency)
+    groups = groupby(ordered, key=lambda point: point.best_num_speculative_tokens)
+    return tuple(_band(length, tuple(points)) for length, points in groups)
+
+
+def _band(length: int, points: tuple[LoadPoint, ...]) -> LengthBand:
+    speedups = [point.best_speedup for point in points]
+    low, high = fmt.factor(min(speedups)), fmt.factor(max(speedups))
+    return LengthBand(
+        length=length_text(length),
+        first=fmt.count(points[0].concurrency),
+        last=fmt.count(points[-1].concurrency),
+        speedup=low if low == high else f"{low} to {high}",
+        is_off=length == 0,
+    )
+
+
+def _cheapest(plan: Plan, options: tuple[OptionView, ...]) -> OptionView | None:
+    if not plan.options:
+        return None
+    costs = [option.usd_per_month.mid for option in plan.options]
+    return options[costs.index(min(costs))]
+
+
+def _rejections(plan: Plan) -> tuple[RejectionView, ...]:
+    ordered = sorted(plan.rejections, key=lambda rejection: -rejection.count)
+    return tuple(
+        RejectionView(
+            reason=rejection.reason,
+            label=labels.REASONS.get(rejection.reason, rejection.reason),
+            count=fmt.count(rejection.count),
+            example=rejection.example,
+            remedy=rejection.remedy,
+        )
+        for rejection in ordered
+    )
+
+
+def _assumptions(plan: Plan) -> tuple[AssumptionView, ...]:
+    return tuple(
+        AssumptionView(
+            item.name,
+            item.value,
+            item.kind.value,
+            labels.KINDS[item.kind],
+            # Sources written out by str(Source) name their kind, which has its own place here.
+            item.source.removeprefix(f"{item.kind.value}: "),
+        )
+        for item in plan.assumptions
+    )
+
+
+def _request_rows(plan: Plan) -> tuple[Pair, ...]:
+    request, load = plan.request, plan.request.workload
+    rows = [
+        Pair("Budget", f"{fmt.usd_unit(request.budget_usd_per_month)} a month"),
+        Pair("Load", _load_text(plan)),
+        Pair("Prompt, output", f"{load.prompt_tokens:,} and {load.output_tokens:,} tokens"),
+        Pair("Temperature", f"{load.temperature:g}"),
+    ]
+    if load.task:
+        rows.append(Pair("Task", load.task))
+    for name, limit in (("TPOT limit", request.slo.tpot_ms), ("TTFT limit", request.slo.ttft_ms)):
+        if limit is not None:
+            rows.append(Pair(name, fmt.milliseconds(limit)))
+    return tuple(rows)
+
+
+def _load_text(plan: Plan) -> str:
+    load = plan.request.workload
+    if load.requests_per_s is not None:
+        return f"{load.requests_per_s:g} requests/s"
+    if load.output_tokens_per_month is not None:
+        return f"{fmt.number(load.output_tokens_per_month)} output tokens a month"
+    return f"one replica at {fmt.percent(load.utilisation)} utilisation"
+
+
+def _moment(iso: str) -> str:
+    """Return ``2026-11-29 12:00 UTC`` for a UTC time; anything else as it is."""
+    day, _, time = iso.partition("T")
+    utc = time.endswith(("Z", "+00:00"))
+    return f"{day} {time[:5]} UTC" if utc else iso
+
+
+def _next_command(plan: Plan) -> str:
+    if not plan.verdict.feasible or not plan.options:
+        return "capplan recommend --help"
+    best = plan.options[0]
+    if best.tier is Tier.DATASHEET:
+        drafts = best.draft is not None and best.method is Method.DRAFT_MODEL
+        draft = f" --draft {shlex.quote(best.draft or '')}" if drafts else ""
+        return f"capplan profile {shlex.quote(best.target)}{draft} -o profile.json"
+    return "capplan report plan.json -o report.html"

@@ -1,0 +1,36 @@
+"""Fixtures shared by every part of the suite."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def _helper(name: str) -> ModuleType:
+    # Loaded by path: the suite runs without its own folder on sys.path (import-mode=importlib).
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def sample_plans() -> Any:
+    """The module with make_plan, make_option and infeasible_plan: illustrative figures."""
+    return _helper("sample_plans")
+
+
+@pytest.fixture(scope="session")
+def tiny_llms() -> Any:
+    """The module that builds small random LLMs; tests that use it need torch and transformers."""
+    pytest.importorskip("transformers")
+    return _helper("tiny_llms")
