@@ -32,6 +32,10 @@ def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile])
         )
     if options["rate"] is not None and options["tokens_per_month"] is not None:
         raise click.UsageError("Give either --rate or --tokens-per-month, not both.")
+    if not profiles and any(key == "profile" for key, _ in options["gpu_prices"]):
+        raise click.UsageError(
+            "--gpu-price profile=USD prices the machine of a profile: add --profile FILE."
+        )
     try:
         return PlanRequest(
             targets=targets,

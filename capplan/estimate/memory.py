@@ -30,8 +30,6 @@ class MemoryPlan:
 def plan_memory(
     target: LlmSpec,
     draft: LlmSpec | None,
-    draft_weight_bytes: float,
-    draft_kv_bytes_per_token: float,
     gpu_memory_bytes: ArrayLike,
     tensor_parallel: ArrayLike,
     engine: EngineConstants,
@@ -44,9 +42,7 @@ def plan_memory(
     Parameters
     ----------
     target, draft
-        Draft is None for methods without a separate LLM; a head passes its bytes instead.
-    draft_weight_bytes, draft_kv_bytes_per_token
-        Bytes of a head (EAGLE, MTP ...); ignored where ``draft`` is given.
+        Draft is None for methods that load nothing; a head counts as an LLM of one layer.
     gpu_memory_bytes, tensor_parallel
         Broadcast together.
 
@@ -61,12 +57,11 @@ def plan_memory(
     overhead = np.where(large, engine.overhead_bytes_large_gpu, engine.overhead_bytes_small_gpu)
     usable = memory * engine.memory_utilisation
     target_weights = target.weight_bytes / tp
+    draft_weights = np.zeros_like(tp)
+    draft_kv = np.zeros_like(tp)
     if draft is not None:
         draft_weights = draft.weight_bytes / tp
         draft_kv = kv_bytes_per_gpu_token(draft, tp)
-    else:
-        draft_weights = draft_weight_bytes / tp
-        draft_kv = np.asarray(draft_kv_bytes_per_token / np.minimum(tp, target.kv_heads or 1))
     kv = kv_bytes_per_gpu_token(target, tp) + draft_kv
     left = usable - target_weights - draft_weights - overhead
     shape = np.broadcast_shapes(memory.shape, tp.shape)

@@ -19,6 +19,9 @@ from capplan.schema.provenance import Kind, Source
 ONE_PASS_METHODS = frozenset({Method.DFLASH, Method.DSPARK, Method.PEAGLE, Method.MEDUSA})
 """Methods that draft all N tokens in one pass."""
 
+_SHARES_OUTPUT_LAYER = frozenset({Method.EAGLE, Method.MTP})
+"""Heads that read the target's own output layer in every pass: bytes read, not bytes held."""
+
 _BYTES_PER_HEAD_PARAM = 2.0
 
 
@@ -60,13 +63,16 @@ def head_spec(target: LlmSpec, pairing: Pairing) -> LlmSpec | None:
         return None
     kv = None if target.kv_bytes_per_token is None else target.kv_bytes_per_token / target.layers
     weight_bytes = pairing.draft_params * _BYTES_PER_HEAD_PARAM
+    read_bytes = weight_bytes
+    if pairing.method in _SHARES_OUTPUT_LAYER:
+        read_bytes += target.vocab_size * target.hidden * _BYTES_PER_HEAD_PARAM
     return LlmSpec(
         id=pairing.draft,
         family=target.family,
         params_total=pairing.draft_params,
         params_active=pairing.draft_params,
         weight_bytes=weight_bytes,
-        weight_bytes_active=weight_bytes,
+        weight_bytes_active=read_bytes,
         layers=1,
         hidden=target.hidden,
         vocab_size=target.vocab_size,

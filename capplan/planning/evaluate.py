@@ -41,10 +41,13 @@ class StepModels:
     round_relative_se: float
     """What the spread above does not explain."""
     passes_scale_with_n: bool
+    max_verified_tokens: float
+    """Tokens of a verification (all sequences) beyond which these times do not hold."""
     prefill_factor_base: float
     prefill_factor_per_request: float
     first_token_s: float
-    """Time to first token = first_token_s + (base + per_request * batch) * prefill time."""
+    """Time to first token = first_token_s + (base + per_request * batch) * prefill time, the
+    prefill time being the sustained one (the engine's factors were fitted to the time at peak)."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,7 @@ def evaluate(
     ttft = models.first_token_s + queue * workload.prompt_tokens * prefill
     sequence = workload.prompt_tokens + workload.output_tokens + n + 1.0
     fits = (BATCHES * sequence <= memory.kv_tokens) & (max_num_seqs >= BATCHES)
+    fits &= (n == 0) | (BATCHES * (n + 1.0) <= models.max_verified_tokens)
     cost_ratio = None
     if curve is not None:
         cost_ratio = (

@@ -61,8 +61,6 @@ def _memory(
     return plan_memory(
         target,
         drafting.llm,
-        0.0,
-        0.0,
         column([choice.memory_bytes for choice in choices]),
         column([choice.tensor_parallel for choice in choices]),
         engine,
@@ -97,8 +95,11 @@ def evaluate_catalogue(
         round_s=engine.round_s,
         round_relative_se=floor,
         passes_scale_with_n=drafting.passes_scale_with_n,
-        prefill_factor_base=engine.prefill_queue_base,
-        prefill_factor_per_request=engine.prefill_queue_per_request,
+        max_verified_tokens=float(engine.capturable_tokens),
+        prefill_factor_base=engine.prefill_queue_base * engine.prefill_flops_efficiency,
+        prefill_factor_per_request=(
+            engine.prefill_queue_per_request * engine.prefill_flops_efficiency
+        ),
         first_token_s=engine.first_token_s,
     )
     grid = evaluate(
@@ -133,7 +134,7 @@ def evaluate_machine(
     request: PlanRequest,
 ) -> Evaluated:
     """Evaluate on the profiled machine from its fitted grid (tier ``profiled``)."""
-    evidence, device = machine.evidence, machine.device
+    evidence, device, engine = machine.evidence, machine.device, inputs.engine
     choice = HardwareChoice(
         machine.gpu_id, device.name, device.memory_bytes, device.count, machine.gpu
     )
@@ -149,15 +150,18 @@ def evaluate_machine(
         round_s=Quantity.exact(evidence.round_overhead_s),
         round_relative_se=ratio_se,
         passes_scale_with_n=drafting.passes_scale_with_n,
-        prefill_factor_base=inputs.engine.prefill_queue_base,
-        prefill_factor_per_request=inputs.engine.prefill_queue_per_request,
+        max_verified_tokens=float("inf"),
+        prefill_factor_base=engine.prefill_queue_base * engine.prefill_flops_efficiency,
+        prefill_factor_per_request=(
+            engine.prefill_queue_per_request * engine.prefill_flops_efficiency
+        ),
         first_token_s=0.0,
     )
     grid = evaluate(
         models,
         drafting.acceptance,
         request.max_num_speculative_tokens,
-        _memory(target, drafting, [choice], inputs.engine),
+        _memory(target, drafting, [choice], engine),
         column([machine.max_batch]),
         request.workload,
         request.slo,

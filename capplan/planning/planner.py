@@ -253,7 +253,9 @@ def _break_even_note(
     if n >= grid.round_ratio.shape[1]:
         return ""
     at = int(np.searchsorted(grid.batches, _PROBE_BATCH))
-    ratios = grid.round_ratio[:, n, at]
+    ratios = grid.round_ratio[:, n, at][grid.fits_memory[:, n, at]]
+    if not ratios.size:
+        return ""
     return (
         f"; at N={_PROBE_LENGTH} and {_PROBE_BATCH:.0f} concurrent requests it must emit more "
         f"than {ratios.min():.2f}-{ratios.max():.2f} tokens a round (by GPU) to pay"

@@ -59,7 +59,8 @@ def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
         )
         saving = f", {change * 100:.0f} % cheaper a token than the best plan without"
         if change < 0.005:
-            saving = ", at the same cost a token as without, and faster"
+            faster = best.tpot_ms.mid < baseline.tpot_ms.mid
+            saving = f", at the same cost a token as without{', and faster' if faster else ''}"
     draft = "prompt lookup (n-gram)" if best.method is Method.NGRAM else _short(best.draft or "")
     return (
         f"Speculate for {_short(best.target)} with {draft}, N = {best.num_speculative_tokens}, "

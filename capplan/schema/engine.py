@@ -43,6 +43,9 @@ class EngineConstants(Value):
     max_num_seqs_small_gpu: int = Field(ge=1)
     captured_tokens: int = Field(ge=1)
     """Tokens up to which CUDA graphs are captured by default."""
+    capturable_tokens: int = Field(ge=1)
+    """Tokens up to which the launch text has them captured; larger verifications are not planned,
+    since beyond the captured sizes a step costs several times more."""
     decode_relative_se: dict[str, float]
     """Error of one decode step by GPU architecture; ``default`` for those without measurements."""
     round_ratio_relative_se_dense: float = Field(gt=0)
