@@ -12,7 +12,7 @@ from collections import defaultdict
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.estimate.evidence import curve_from_alpha
+from capplan.estimate.curves import curve_from_alpha
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.facts.engines import load_engine
 from capplan.planning.drafting import Drafting, head_spec

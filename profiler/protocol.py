@@ -34,6 +34,8 @@ class LoadRequest:
     dtype: str = "auto"
     """``auto``: bfloat16 on CUDA, float32 on a CPU."""
     dummy_weights: bool = False
+    target_id: str | None = None
+    """Name to record for the target where it is not the one it was found by."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,9 @@ class Trace:
 class PreparedPoint(Protocol):
     """A timing point ready to run: caches filled, graphs captured."""
 
-    cuda_graph: bool
+    @property
+    def cuda_graph(self) -> bool:
+        """Whether the passes run inside a captured CUDA graph."""
 
     def run_block(self, passes: int) -> float:
         """Run ``passes`` forward passes back to back and return their total seconds.

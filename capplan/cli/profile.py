@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import click
@@ -36,9 +35,6 @@ def command(target: str | None, **options: Any) -> None:
     cell is on disk at once: a run that was stopped goes on with --resume.
     """
     lookup = _lookup(target, options)
-    # Read by libgomp when torch is loaded. By default its threads spin while they wait, and two
-    # programs that spin on the same cores slow each other down many times over.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from profiler.session import SessionRequest, Wishes, run_session
 
     wishes = Wishes(

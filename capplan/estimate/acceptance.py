@@ -7,7 +7,8 @@ a target pass with the bonus token.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +32,8 @@ class ReplayCounts:
         Proposed and accepted tokens, shape (requests,). Only tokens of the kept text count.
     accepted_per_position
         Expected rounds that accept at least i+1 tokens, shape (requests, N).
+    rounds_with_draft
+        Rounds in which anything was proposed, shape (requests,); lookup often finds nothing.
     """
 
     rounds: Floats
@@ -38,6 +41,19 @@ class ReplayCounts:
     drafted: Floats
     accepted: Floats
     accepted_per_position: Floats
+    rounds_with_draft: Floats
+
+    def of_first(self, requests: int) -> ReplayCounts:
+        """Return the counts of the first requests alone."""
+        return ReplayCounts(*(getattr(self, name)[:requests] for name in _COUNTS))
+
+    @classmethod
+    def joined(cls, parts: Sequence[ReplayCounts]) -> ReplayCounts:
+        """Put the requests of several texts together."""
+        return cls(*(np.concatenate([getattr(part, n) for part in parts]) for n in _COUNTS))
+
+
+_COUNTS = tuple(field.name for field in fields(ReplayCounts))
 
 
 def _padded(values: NDArray[np.generic], offsets: NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -96,12 +112,14 @@ def replay_per_token(
     started = np.where(inside, start[:, :longest], 0.0)
     left = np.clip(lengths[:, None] - np.arange(longest), 0, n)
     per_position = np.einsum("rt,rti->ri", started, at_least)
+    rounds = started.sum(axis=1)
     return ReplayCounts(
-        rounds=started.sum(axis=1),
+        rounds=rounds,
         emitted=np.maximum(lengths - 1, 0),
         drafted=(started * left).sum(axis=1),
         accepted=per_position.sum(axis=1),
         accepted_per_position=per_position,
+        rounds_with_draft=rounds if n > 0 else np.zeros(requests),
     )
 
 
@@ -130,16 +148,20 @@ def replay_per_start(
     position = np.ones(requests, dtype=np.int64)
     rounds, drafted, total = np.zeros(requests), np.zeros(requests), np.zeros(requests)
     per_position = np.zeros((requests, n))
+    with_draft = np.zeros(requests)
     rows = np.arange(requests)
     while (active := position < lengths).any():
         at = np.minimum(position, longest - 1)
         k = np.where(active, accepts[rows, at], 0.0)
         rounds += active
-        drafted += np.where(active, proposals[rows, at], 0.0)
+        found = np.where(active, proposals[rows, at], 0.0)
+        drafted += found
+        with_draft += found > 0
         total += k
         per_position += (np.arange(n) < k[:, None]) & active[:, None]
         position = position + np.where(active, k + 1, 0).astype(np.int64)
-    return ReplayCounts(rounds, np.maximum(lengths - 1, 0), drafted, total, per_position)
+    emitted = np.maximum(lengths - 1, 0)
+    return ReplayCounts(rounds, emitted, drafted, total, per_position, with_draft)
 
 
 def tokens_per_round_iid(alpha: ArrayLike, num_speculative_tokens: ArrayLike) -> Floats:

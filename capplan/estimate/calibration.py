@@ -11,7 +11,7 @@ from capplan.schema.profile import Phase, Profile, Role, Stability, TimingCell
 
 Floats = NDArray[np.float64]
 
-_TERMS = 4
+_TERMS = 5
 
 
 def nonnegative_least_squares(matrix: Floats, values: Floats) -> Floats:
@@ -41,7 +41,7 @@ def nonnegative_least_squares(matrix: Floats, values: Floats) -> Floats:
 
 def _row(cell: TimingCell) -> list[float]:
     b, q, s = cell.batch, cell.tokens_per_sequence, cell.context
-    return [1.0, b, b * (q - 1.0), b * float(s)]
+    return [1.0, float(b * q > 1), b, b * (q - 1.0), b * float(s)]
 
 
 def _fit(matrix: Floats, seconds: Floats) -> Floats:
@@ -84,9 +84,10 @@ def fit_step_time(profile: Profile, role: Role) -> FittedStep | None:
         )
     matrix = np.array([_row(cell) for cell in cells])
     seconds = np.array([float(np.median(cell.seconds)) for cell in cells])
-    fixed, per_sequence, per_token, per_context = _fit(matrix, seconds)
+    fixed, several_rows, per_sequence, per_token, per_context = _fit(matrix, seconds)
     return FittedStep(
         fixed_s=float(fixed),
+        several_rows_s=float(several_rows),
         per_sequence_s=float(per_sequence),
         per_token_s=float(per_token),
         per_context_s=float(per_context),

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capplan.estimate.evidence import (
-    AcceptanceCurve,
-    ProfileEvidence,
-    curve_from_alpha,
-    curve_from_facts,
-)
+from capplan.estimate.curves import AcceptanceCurve, curve_from_alpha, curve_from_facts
+from capplan.estimate.evidence import ProfileEvidence
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import AcceptanceFact, Method, Pairing
 from capplan.schema.plan import PlanRequest

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.estimate.evidence import AcceptanceCurve
+from capplan.estimate.curves import AcceptanceCurve
 from capplan.estimate.memory import MemoryPlan
 from capplan.estimate.speculation import guide_speedup, round_ratio
-from capplan.estimate.steptime import StepTime
+from capplan.estimate.steptime import StepTime, verify_seconds
 from capplan.schema.quantity import Quantity
 from capplan.schema.workload import Slo, Workload
 from capplan.units import MS_PER_S
@@ -81,22 +81,28 @@ class Grid:
         return self.fits_memory & self.within_tpot & self.within_ttft
 
 
+@dataclass(frozen=True)
+class _Drafting:
+    """N, tokens really drafted and how often, along the N axis."""
+
+    lengths: Floats
+    drafted: Floats
+    share: Floats
+
+
 def _draft_seconds(models: StepModels, fixed_s: float, context: float) -> Floats:
     if models.draft is None:
         return np.zeros((1, 1, len(BATCHES)))
     return models.draft.seconds(BATCHES, 1.0, context) + fixed_s
 
 
-def _ratio(
-    models: StepModels,
-    target: StepTime,
-    lengths: Floats,
-    draft_pass_s: float,
-    round_s: float,
-    context: float,
-) -> Floats:
+def _ratio(models: StepModels, end: str, drafting: _Drafting, context: float) -> Floats:
+    """Return the round ratio with all constants at the low, mid or high end of their range."""
+    target = {"low": models.target_low, "mid": models.target, "high": models.target_high}[end]
+    draft_pass_s, round_s = getattr(models.draft_pass_s, end), getattr(models.round_s, end)
+    lengths = drafting.lengths
     decode = target.seconds(BATCHES, 1.0, context)
-    verify = target.seconds(BATCHES, lengths + 1.0, context)
+    verify = verify_seconds(target, BATCHES, drafting.drafted, drafting.share, context)
     passes = lengths if models.passes_scale_with_n else np.minimum(lengths, 1.0)
     draft = _draft_seconds(models, draft_pass_s, context)
     # round_ratio multiplies by N; one-pass methods spread their single pass over it
@@ -132,13 +138,11 @@ def evaluate(
     context = workload.prompt_tokens + workload.output_tokens / 2.0
 
     decode = models.target.seconds(BATCHES, 1.0, context)
-    ratio = _ratio(models, models.target, n, models.draft_pass_s.mid, models.round_s.mid, context)
-    low = _ratio(
-        models, models.target_low, n, models.draft_pass_s.low, models.round_s.low, context
-    )
-    high = _ratio(
-        models, models.target_high, n, models.draft_pass_s.high, models.round_s.high, context
-    )
+    drafting = _Drafting(n, n, np.ones_like(n))
+    if curve is not None:
+        drafted, share = curve.drafted[lengths], curve.draft_share[lengths]
+        drafting = _Drafting(n, drafted[None, :, None], share[None, :, None])
+    low, ratio, high = (_ratio(models, end, drafting, context) for end in ("low", "mid", "high"))
     spread = np.log(np.maximum(high, low) / np.minimum(high, low)) / (2 * 1.96)
     ratio_se = np.where(n > 0, np.hypot(spread, models.round_relative_se), 0.0)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from capplan.estimate.evidence import curve_from_alpha
+from capplan.estimate.curves import curve_from_alpha
 from capplan.planning.candidates import Candidate, fits_node, price_candidates
 from capplan.planning.drafting import Drafting, draftings_for
 from capplan.planning.feasibility import RejectionLog, log_infeasible, log_over_budget

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from capplan.errors import CapplanError
 from capplan.estimate.evidence import (
     ProfileEvidence,
-    TracedAcceptance,
+    RoundPasses,
     evidence_from_profile,
-    pool,
+    trace_of_rounds,
 )
 from capplan.estimate.speculation import guide_speedup
+from capplan.estimate.tracing import TracedAcceptance, pool
 from capplan.estimate.uncertainty import Z_95
 from capplan.schema.pairing import Method
 from capplan.schema.profile import Profile, RoundsCell
@@ -101,25 +102,17 @@ def _acceptance(evidence: ProfileEvidence) -> Iterator[str]:
 def projected_speedup(evidence: ProfileEvidence, cell: RoundsCell) -> float | None:
     """Return the speedup that trace and step times project for a really run cell.
 
-    Tokens per round come from the trace at the cell's temperature and draft sampling; the round
-    from the fitted passes and the measured overhead, at the mean context of the trace.
+    Tokens per round and drafting come from the trace of the same requests, the round from the
+    fitted passes and the measured overhead, at the mean context of the trace.
     """
-    same = [
-        trace
-        for trace in evidence.traces
-        if trace.temperature == cell.temperature and trace.draft_sampling == cell.draft_sampling
-    ]
-    if not same:
+    traced = trace_of_rounds(cell, evidence.traces)
+    if traced is None:
         return None
-    tokens, _ = pool(same).tokens_per_round(cell.num_speculative_tokens)
     context = evidence.mean_context
-    step, draft = evidence.target_step, evidence.draft_step
-    decode = float(step.seconds(cell.batch, 1, context))
-    drafted = cell.drafted / max(cell.rounds, 1)
-    spent = float(step.seconds(cell.batch, 1 + drafted, context)) + evidence.round_overhead_s
-    if draft is not None:
-        spent += cell.num_speculative_tokens * float(draft.seconds(cell.batch, 1, context))
-    return tokens * decode / spent
+    tokens, _ = traced.tokens_per_round(cell.num_speculative_tokens)
+    passes = RoundPasses(evidence.target_step, evidence.draft_step, context)
+    spent = passes.seconds(cell, traced) + evidence.round_overhead_s
+    return tokens * float(evidence.target_step.seconds(cell.batch, 1, context)) / spent
 
 
 def _rounds(evidence: ProfileEvidence) -> Iterator[str]:

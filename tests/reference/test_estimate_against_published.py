@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from capplan.estimate.evidence import AcceptanceCurve
+from capplan.estimate.curves import AcceptanceCurve
 from capplan.estimate.steptime import DatasheetStep, HardwareGroup
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine

@@ -78,11 +78,11 @@ def test_an_error_is_of_points_that_the_fit_did_not_see() -> None:
 
 def test_as_many_points_as_terms_are_refused(synthetic: Any) -> None:
     profile, _ = synthetic.profile()
-    few = tuple(c for c in profile.timing if c.role is Role.TARGET)[:4]
+    few = tuple(c for c in profile.timing if c.role is Role.TARGET)[:5]
     with pytest.raises(ProfileError) as caught:
         fit_step_time(profile.model_copy(update={"timing": few}), Role.TARGET)
-    assert "at 4 points" in caught.value.message
-    assert "at least 5" in caught.value.message
+    assert "at 5 points" in caught.value.message
+    assert "at least 6" in caught.value.message
     assert "--resume" in caught.value.remedy
 
 

@@ -9,14 +9,16 @@ import pytest
 
 from capplan.errors import ProfileError, ProfileInvalidError
 from capplan.estimate.acceptance import tokens_per_round_iid
-from capplan.estimate.evidence import (
+from capplan.estimate.curves import (
     EXTRAPOLATION_RELATIVE_SE,
-    NOISY_FACTOR,
     SINGLE_SOURCE_RELATIVE_SE,
     UNKNOWN_TEMPERATURE_RELATIVE_SE,
     AcceptanceCurve,
     curve_from_alpha,
     curve_from_facts,
+)
+from capplan.estimate.evidence import (
+    NOISY_FACTOR,
     evidence_from_profile,
 )
 from capplan.schema.profile import MemoryRecord, Role, Stability

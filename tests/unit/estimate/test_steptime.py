@@ -113,7 +113,7 @@ def test_unknown_kv_bytes_are_refused_not_guessed(synthetic: Any) -> None:
 
 
 def test_a_fitted_step_is_its_formula() -> None:
-    fitted = FittedStep(1e-3, 2e-4, 3e-5, 4e-8, 5e-6, 0.01)
+    fitted = FittedStep(1e-3, 0.0, 2e-4, 3e-5, 4e-8, 5e-6, 0.01)
     expected = 1e-3 + 2e-4 * 4 + 3e-5 * 4 * 2 + 4e-8 * 4 * 100
     assert float(fitted.seconds(4, 3, 100)) == pytest.approx(expected)
     assert float(fitted.prefill_seconds_per_token()) == 5e-6

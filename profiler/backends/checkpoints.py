@@ -1,0 +1,230 @@
+"""Find a checkpoint on this machine and refuse what cannot be loaded safely. No torch here.
+
+Nothing is ever downloaded: a profile of a checkpoint that nobody asked to fetch would surprise
+by gigabytes. Pickle files are refused because loading one runs whatever code it carries.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from capplan.errors import CheckpointError, MissingPackageError, UnknownIdError
+
+PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth")
+GGUF_MAGIC = b"GGUF"
+HASH_BLOCK_BYTES = 2**24
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint found on disk.
+
+    ``folder`` holds the configuration and, unless ``gguf`` names a single file, the safetensors.
+    """
+
+    name: str
+    folder: Path
+    gguf: Path | None = None
+    revision: str = ""
+
+    @property
+    def weight_files(self) -> tuple[Path, ...]:
+        """The files that hold the weights, in a stable order."""
+        return (self.gguf,) if self.gguf else tuple(sorted(self.folder.glob("*.safetensors")))
+
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether a tokenizer lies beside the weights or inside the GGUF file."""
+        names = ("tokenizer.json", "tokenizer.model", "vocab.json", "tokenizer_config.json")
+        return self.gguf is not None or any((self.folder / name).is_file() for name in names)
+
+    def sha256(self) -> str:
+        """Return one hash over all weight files, read in blocks."""
+        whole = hashlib.sha256()
+        for path in self.weight_files:
+            with path.open("rb") as file:
+                while block := file.read(HASH_BLOCK_BYTES):
+                    whole.update(block)
+        return whole.hexdigest()
+
+
+def require(feature: str, *packages: str) -> None:
+    """Raise :class:`MissingPackageError` for the first package that is not installed."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingPackageError(feature, package, "profile")
+
+
+def find_checkpoint(name: str, dummy_weights: bool = False) -> Checkpoint:
+    """Return the checkpoint that a path or a cached Hugging Face id names.
+
+    With ``dummy_weights`` a configuration is enough: a folder, a ``config.json`` or a cached id.
+
+    Raises
+    ------
+    UnknownIdError
+        Neither a path nor in the local cache.
+    CheckpointError
+        Found, but incomplete, cut or in a format that is refused.
+    """
+    path = Path(name).expanduser()
+    if path.is_file():
+        return _from_file(name, path, dummy_weights)
+    found = Checkpoint(name, path) if path.is_dir() else _from_cache(name)
+    if not (found.folder / "config.json").is_file():
+        raise CheckpointError(
+            f"{name} holds no config.json, so its architecture is unknown.",
+            "Give the folder of a Hugging Face checkpoint, or a .gguf file.",
+        )
+    if not dummy_weights:
+        _check_folder(found)
+    return found
+
+
+def _from_file(name: str, path: Path, dummy_weights: bool) -> Checkpoint:
+    if dummy_weights and path.suffix == ".json":
+        return Checkpoint(name, path.parent)
+    if any(path.match(pattern) for pattern in PICKLE_PATTERNS):
+        raise _pickle_error(name, path.name)
+    if path.suffix != ".gguf":
+        raise CheckpointError(
+            f"{name} is neither a .gguf file nor a folder.",
+            "Give the folder that holds config.json and the *.safetensors files, or a .gguf file.",
+        )
+    if dummy_weights:
+        raise CheckpointError(
+            f"{name} holds weights; dummy weights need a configuration alone.",
+            "Give a config.json or the folder that holds one, or ask for real weights.",
+        )
+    check_gguf(path)
+    return Checkpoint(name, path.parent, gguf=path)
+
+
+def _from_cache(name: str) -> Checkpoint:
+    require("Looking up a checkpoint in the local cache", "huggingface_hub")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(name, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError) as error:
+        raise UnknownIdError(
+            f"There is no checkpoint {name!r}: no such path, and no such id in the local "
+            f"Hugging Face cache.{_nearest(name)}",
+            f"capplan never downloads weights; fetch them first with: hf download {name}",
+        ) from error
+    return Checkpoint(name, folder, revision=folder.name)
+
+
+def _nearest(name: str) -> str:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    folders = Path(HF_HUB_CACHE).glob("models--*")
+    cached = [folder.name.removeprefix("models--").replace("--", "/") for folder in folders]
+    near = difflib.get_close_matches(name, cached)
+    return f" Cached and similar: {', '.join(near)}." if near else ""
+
+
+def _check_folder(found: Checkpoint) -> None:
+    for path in found.weight_files:
+        check_safetensors(path)
+    if not found.weight_files:
+        pickles = [file.name for pattern in PICKLE_PATTERNS for file in found.folder.glob(pattern)]
+        if pickles:
+            raise _pickle_error(found.name, sorted(pickles)[0])
+        raise CheckpointError(
+            f"{found.name} holds no *.safetensors file.",
+            "Complete the download, or time its shape alone with --weights dummy.",
+        )
+    missing = _missing_shards(found.folder)
+    if missing:
+        raise CheckpointError(
+            f"{found.name} is incomplete: {len(missing)} weight files are missing, "
+            f"the first is {missing[0]}.",
+            "Complete the download of the checkpoint.",
+        )
+
+
+def _missing_shards(folder: Path) -> Sequence[str]:
+    index = folder / "model.safetensors.index.json"
+    if not index.is_file():
+        return ()
+    shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    return sorted(shard for shard in shards if not (folder / shard).is_file())
+
+
+def _pickle_error(name: str, file: str) -> CheckpointError:
+    return CheckpointError(
+        f"{name} has its weights in a pickle file ({file}), which can run code when loaded.",
+        "Use a checkpoint with *.safetensors or .gguf weights; most publishers offer one.",
+    )
+
+
+def check_safetensors(path: Path) -> None:
+    """Raise :class:`CheckpointError` unless the file is as long as its header says."""
+    size = path.stat().st_size
+    needed = _safetensors_size(path)
+    if needed is None:
+        raise CheckpointError(
+            f"{path.name} is no safetensors file: its {size:,} bytes have no readable header.",
+            "Download the file again.",
+        )
+    if needed != size:
+        raise CheckpointError(
+            f"{path.name} is {size:,} bytes, its header announces {needed:,}.",
+            "The file is cut or damaged; download it again.",
+        )
+
+
+def _safetensors_size(path: Path) -> int | None:
+    # Layout: 8 bytes little-endian header length, the header as JSON, then the tensor data.
+    with path.open("rb") as file:
+        prefix = file.read(8)
+        if len(prefix) < 8:
+            return None
+        (length,) = struct.unpack("<Q", prefix)
+        if length > path.stat().st_size:
+            return None
+        try:
+            header = json.loads(file.read(length))
+        except ValueError:
+            return None
+    ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
+    return 8 + int(length) + max(ends, default=0)
+
+
+def check_gguf(path: Path) -> None:
+    """Raise :class:`CheckpointError` unless the file is GGUF and holds all its tensors."""
+    require("Reading a GGUF file", "gguf")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        magic = file.read(len(GGUF_MAGIC))
+    if magic != GGUF_MAGIC:
+        raise CheckpointError(
+            f"{path.name} is no GGUF file: it starts with {magic!r}, expected {GGUF_MAGIC!r}.",
+            "Check the path, or download the file again.",
+        )
+    from gguf import GGUFReader
+
+    try:
+        reader = GGUFReader(path)
+        needed = max((int(t.data_offset + t.n_bytes) for t in reader.tensors), default=0)
+    except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
+        # The reader maps every tensor; one beyond the end of the file cannot take its shape.
+        raise _cut_gguf(path, f"{size:,} bytes, which end before its tensor data do") from error
+    if needed > size:
+        raise _cut_gguf(path, f"{size:,} bytes, its tensors need {needed:,}")
+
+
+def _cut_gguf(path: Path, what: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path.name} is cut: it has {what}.",
+        "Download the file again and compare its size with the publisher's.",
+    )

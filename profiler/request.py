@@ -1,0 +1,100 @@
+"""What a run is asked to do, and whether the file it writes to allows it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from capplan.errors import ProfileError, StorageError
+from capplan.files import remove_parts
+from capplan.profiles.store import StoredProfile, load_profile
+from profiler.experiment import Wishes
+from profiler.prompts import PromptSet
+
+SECONDS_PER_MINUTE = 60.0
+Answer = str | int | float | bool | tuple[int | float | str, ...] | None
+
+
+@dataclass(frozen=True)
+class SessionRequest:
+    """What to profile, how far, and where to write it."""
+
+    output: Path
+    target: str | None = None
+    """None profiles the embedded checkpoint (``demo``)."""
+    draft: str | None = None
+    prompt_lookup: tuple[int, int] | None = None
+    """(min, max) of an n-gram draft; exclusive with ``draft``."""
+    backend: str = "torch"
+    device: str = "auto"
+    dtype: str = "auto"
+    weights: Literal["real", "dummy"] = "real"
+    prompts: Path | None = None
+    """None: the shipped prompts."""
+    wishes: Wishes = field(default_factory=Wishes)
+    seed: int = 0
+    budget_minutes: float | None = None
+    resume: bool = False
+    force: bool = False
+
+    def identity(self, prompts: PromptSet) -> dict[str, Answer]:
+        """Return what must be equal for a run to go on: not the budget, nor the file name."""
+        lookup = self.prompt_lookup or (None, None)
+        return {
+            "target": self.target,
+            "draft": self.draft,
+            "prompt_lookup_min": lookup[0],
+            "prompt_lookup_max": lookup[1],
+            "backend": self.backend,
+            "device": self.device,
+            "dtype": self.dtype,
+            "weights": self.weights,
+            "prompts_sha256": prompts.sha256,
+            "temperatures": self.wishes.temperatures,
+            "batches": self.wishes.batches,
+            "contexts": self.wishes.contexts,
+            "max_tokens": self.wishes.max_tokens,
+            "requests_per_task": self.wishes.requests_per_task,
+            "seed": self.seed,
+        }
+
+    @property
+    def budget_s(self) -> float | None:
+        """The budget in seconds; None without one."""
+        return None if self.budget_minutes is None else self.budget_minutes * SECONDS_PER_MINUTE
+
+
+def earlier_profile(request: SessionRequest, prompts: PromptSet) -> StoredProfile | None:
+    """Return the profile to go on with; refuse to overwrite anything unasked."""
+    path = request.output
+    if request.force or not path.exists():
+        return None
+    stored = load_profile(path)
+    state = "complete" if stored.profile.complete else "an unfinished"
+    if not request.resume:
+        raise ProfileError(
+            f"{path} already holds {state} profile; it is not overwritten.",
+            "Go on with it by --resume, start afresh by --force, or choose another -o.",
+        )
+    wanted = request.identity(prompts)
+    had = stored.profile.request
+    differing = [f"{k}: {had.get(k)} then, {v} now" for k, v in wanted.items() if had.get(k) != v]
+    if differing:
+        raise ProfileError(
+            f"{path} was begun with another request ({'; '.join(differing)}).",
+            "Give the same options, start afresh by --force, or choose another -o.",
+        )
+    return stored
+
+
+def check_writable(path: Path) -> None:
+    """Find out before minutes of measuring whether the result can be written at all."""
+    folder = path.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        what = "is not writable" if folder.is_dir() else "does not exist"
+        raise StorageError(
+            f"Cannot write {path}: the folder {folder} {what}.", "Choose another -o."
+        )
+    remove_parts(path)

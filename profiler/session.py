@@ -1,0 +1,258 @@
+"""One profiling run, readable as a list of steps: see :func:`run_session` and ``_Run.steps``."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Literal
+
+from pydantic import ValidationError
+
+import capplan
+from capplan.errors import CapplanError, Interrupted, ProfileError
+from capplan.profiles.store import StoredProfile
+from capplan.schema.profile import Profile
+from profiler import cells
+from profiler.cells import Bench, Point, TokenIds
+from profiler.environment import describe
+from profiler.experiment import AcceptancePoint, ExperimentPlan, Wishes, build_plan, default_grid
+from profiler.ledger import Ledger, check_same_setup
+from profiler.prompts import PromptSet, embedded_prompts, load_prompts, too_long_error
+from profiler.protocol import Backend, LoadRequest, TimingPoint
+from profiler.registry import create_backend, demo_target, null_telemetry, open_telemetry
+from profiler.request import SessionRequest, check_writable, earlier_profile
+from profiler.schedule import Pace, Progress, ordered, pending
+from profiler.telemetry.base import Telemetry
+from profiler.timing.clock import Clock, MonotonicClock
+from profiler.timing.verdict import STABLE
+
+__all__ = ["Progress", "SessionRequest", "Wishes", "run_session"]
+
+
+def run_session(
+    request: SessionRequest,
+    *,
+    on_progress: Callable[[Progress], None],
+    clock: Clock | None = None,
+    telemetry: Telemetry | None = None,
+    backend: Backend | None = None,
+) -> StoredProfile:
+    """Measure a pairing and write its profile, cell by cell.
+
+    Parameters
+    ----------
+    request
+        What to do.
+    on_progress
+        Called before each cell and after the last.
+    clock, telemetry, backend
+        Handed in by tests; by default the real ones.
+
+    Raises
+    ------
+    CapplanError
+        With a remedy; every finished cell is on disk.
+    """
+    prompts = load_prompts(request.prompts) if request.prompts else embedded_prompts()
+    earlier = earlier_profile(request, prompts)
+    if earlier is not None and earlier.profile.complete:
+        return earlier
+    check_writable(request.output)
+    run = _Run(
+        request,
+        prompts,
+        earlier,
+        backend or create_backend(request.backend),
+        clock or MonotonicClock(),
+        on_progress,
+    )
+    watch = telemetry or open_telemetry(request.device)
+    try:
+        return run.steps(watch)
+    except KeyboardInterrupt:
+        raise run.interrupted() from None
+    finally:
+        run.backend.close()
+        watch.close()
+
+
+@dataclass
+class _Run:
+    """The state of one run; ``steps`` is its order."""
+
+    request: SessionRequest
+    prompts: PromptSet
+    earlier: StoredProfile | None
+    backend: Backend
+    clock: Clock
+    on_progress: Callable[[Progress], None]
+    ledger: Ledger | None = None
+    planned: int = 0
+
+    def steps(self, watch: Telemetry) -> StoredProfile:
+        """Isolation check, load, environment, plan, measure, check again, verdict, write."""
+        pace = Pace(self.clock, self.request.budget_s)
+        before = watch.isolation(loaded=False)
+        self.load()
+        watch = self.watch_of_backend(watch)
+        ledger = self.open_ledger(watch)
+        ledger.session_verdicts.append(before)
+        plan = self.plan()
+        bench = self.bench(plan, watch)
+        complete = self.measure(bench, ledger, pace)
+        ledger.session_verdicts += [watch.isolation(loaded=True), watch.health()]
+        ledger.set_memory(self.backend.memory())
+        ledger.finish(complete=complete)
+        return ledger.save(plan.sentinel)
+
+    def load(self) -> None:
+        """Load target and draft."""
+        request = self.request
+        first = "fetching and loading the demo LLM" if request.target is None else "loading"
+        self.on_progress(Progress(0, 0, first, None))
+        target, target_id = (request.target, None) if request.target else demo_target()
+        self.backend.load(
+            LoadRequest(
+                target=target,
+                target_id=target_id,
+                draft=request.draft,
+                prompt_lookup=request.prompt_lookup,
+                device=request.device,
+                dtype=request.dtype,
+                dummy_weights=request.weights == "dummy",
+            )
+        )
+
+    def watch_of_backend(self, watch: Telemetry) -> Telemetry:
+        """Keep the telemetry if it watches the device that the backend chose."""
+        device = self.backend.record().arguments.get("device", "cpu")
+        seen = watch.device()
+        if seen is not None and seen.kind == "cuda" and not device.startswith("cuda"):
+            return null_telemetry()
+        return watch
+
+    def open_ledger(self, watch: Telemetry) -> Ledger:
+        """Begin a profile, or go on with the earlier one if the setup is the same."""
+        fresh = Profile(
+            id=f"profile-{uuid.uuid4().hex[:12]}",
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            capplan_version=capplan.__version__,
+            complete=False,
+            request=self.request.identity(self.prompts),
+            environment=describe(watch.device()),
+            backend=self.backend.record(),
+            target=self.backend.target(),
+            draft=self.backend.draft(),
+            memory=tuple(self.backend.memory()),
+            verdict=STABLE,
+        )
+        arrays = {}
+        if self.earlier is not None:
+            check_same_setup(self.earlier.profile, fresh)
+            fresh = self.earlier.profile.model_copy(update={"skipped": ()})
+            arrays = dict(self.earlier.arrays)
+        self.ledger = Ledger(self.request.output, fresh, arrays)
+        self.ledger.peak_memory_bytes_per_s = watch.peak_memory_bytes_per_s()
+        return self.ledger
+
+    def plan(self) -> ExperimentPlan:
+        """Lay out the points; without real weights or a draft there is no acceptance."""
+        request = self.request
+        draft: Literal["none", "lookup", "model"] = "model" if request.draft else "none"
+        if request.prompt_lookup is not None:
+            draft = "lookup"
+        assert self.ledger is not None, "open_ledger() comes first"
+        device = self.ledger.profile.environment.device.kind
+        grid = default_grid(device, demo=request.target is None)
+        plan = build_plan(grid, request.wishes, self.prompts.tasks, draft)
+        if request.weights == "dummy":
+            reason = "the weights are random (--weights dummy): their text says nothing"
+            self.ledger.skip("acceptance and speculation", reason)
+            return plan.without_text()
+        if draft == "none":
+            self.ledger.skip("acceptance and speculation", "no --draft and no --method was given")
+        return plan
+
+    def bench(self, plan: ExperimentPlan, watch: Telemetry) -> Bench:
+        """Encode the prompts and gather what the measurements need."""
+        return Bench(
+            backend=self.backend,
+            plan=plan,
+            clock=self.clock,
+            telemetry=watch,
+            prompt_ids=self.encode(plan) if plan.acceptance else {},
+            prompts_sha256=self.prompts.sha256,
+            seed=self.request.seed,
+        )
+
+    def encode(self, plan: ExperimentPlan) -> dict[str, list[TokenIds]]:
+        """Tokenise every prompt; each must leave room for the text to be generated."""
+        limit = self.backend.max_context() - plan.max_tokens
+        encoded: dict[str, list[TokenIds]] = {}
+        for task, prompts in self.prompts.by_task.items():
+            for prompt in prompts:
+                ids = self.backend.encode(prompt.text)
+                if len(ids) > limit:
+                    raise too_long_error(self.prompts.source, prompt, len(ids), limit)
+                encoded.setdefault(task, []).append(ids)
+        return {task: ids[: plan.requests_per_task] for task, ids in encoded.items()}
+
+    def measure(self, bench: Bench, ledger: Ledger, pace: Pace) -> bool:
+        """Measure what is missing, saving after every cell. True if nothing was left for later."""
+        points = ordered(bench.plan, self.request.seed)
+        todo = pending(points, ledger.measured())
+        self.planned = len(points)
+        bench.to_write.extend(point for point in todo if isinstance(point, AcceptancePoint))
+        complete = True
+        for number, point in enumerate(todo):
+            done = len(points) - len(todo) + number
+            eta_s = pace.eta_s(todo[number:])
+            self.on_progress(Progress(done, len(points), cells.label(point), eta_s))
+            refusal = pace.refusal(point)
+            if refusal:
+                complete = False
+                ledger.skip(cells.label(point), refusal)
+                continue
+            started_s = self.clock.now_s()
+            self.measure_one(bench, ledger, point)
+            ledger.save(bench.plan.sentinel)
+            pace.note(point, self.clock.now_s() - started_s)
+        self.on_progress(Progress(len(points), len(points), "done", 0.0))
+        return complete
+
+    def measure_one(self, bench: Bench, ledger: Ledger, point: Point) -> None:
+        """Measure one point; a failure is recorded with its class, and the sweep goes on."""
+        try:
+            store = self.measured(bench, ledger, point)
+        except (RuntimeError, MemoryError, ValidationError, CapplanError) as error:
+            first_line = next(iter(str(error).splitlines()), "")
+            ledger.skip(cells.label(point), f"{type(error).__name__}: {first_line[:200]}")
+        else:
+            store()
+
+    def measured(self, bench: Bench, ledger: Ledger, point: Point) -> Callable[[], None]:
+        """Return how to enter the result of a point; nothing is entered if it fails."""
+        if isinstance(point, TimingPoint):
+            longest = self.backend.max_context()
+            if point.context + point.tokens_per_sequence > longest:
+                message = f"longer than the {longest} tokens that these LLMs hold"
+                raise ProfileError(message)
+            power = cells.wants_power(point, bench.plan) and not ledger.has_power(point)
+            timed = cells.measure_timing(bench, point, with_power=power)
+            return partial(ledger.add_timing, timed)
+        if isinstance(point, AcceptancePoint):
+            return partial(ledger.add_acceptance, cells.measure_acceptance(bench, point))
+        return partial(ledger.add_rounds, cells.measure_rounds(bench, point))
+
+    def interrupted(self) -> Interrupted:
+        """Return what to tell somebody who pressed Ctrl-C."""
+        if self.ledger is None or not self.ledger.is_saved:
+            return Interrupted("Interrupted before the first cell; nothing was written.")
+        done = sum(self.ledger.measured().values())
+        return Interrupted(
+            f"Interrupted: {done} of {self.planned} cells are in {self.request.output}.",
+            "Go on with the same command and --resume.",
+        )
