@@ -61,6 +61,8 @@ def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
         if change < 0.005:
             faster = best.tpot_ms.mid < baseline.tpot_ms.mid
             saving = f", at the same cost a token as without{', and faster' if faster else ''}"
+    if best.speedup.low < 1:
+        saving += "; not certain, the interval includes a loss"
     draft = "prompt lookup (n-gram)" if best.method is Method.NGRAM else _short(best.draft or "")
     return (
         f"Speculate for {_short(best.target)} with {draft}, N = {best.num_speculative_tokens}, "

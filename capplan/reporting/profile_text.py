@@ -153,5 +153,22 @@ def _closing(profile: Profile) -> Iterator[str]:
     yield f"Verdict: {profile.verdict.stability.value}"
     for reason in profile.verdict.reasons:
         yield f"  {reason.check}: {reason.value:.3g} (limit {reason.threshold:g}). {reason.remedy}"
+    yield from _not_measured(profile)
+
+
+_NAMED_SKIPS = 3
+
+
+def _not_measured(profile: Profile) -> Iterator[str]:
+    """Group what was left out by reason: a budget that ran out leaves dozens of like cells."""
+    by_reason: dict[str, list[str]] = {}
     for skipped in profile.skipped:
-        yield f"  not measured: {skipped.what} ({skipped.reason})"
+        # a budget's reason goes on with the seconds each cell would have needed
+        by_reason.setdefault(skipped.reason.partition(":")[0], []).append(skipped.what)
+    for reason, left_out in by_reason.items():
+        named = "; ".join(left_out[:_NAMED_SKIPS])
+        more = len(left_out) - _NAMED_SKIPS
+        others = f" and {more} more" if more > 0 else ""
+        yield f"  not measured ({reason}): {named}{others}"
+    if not profile.complete:
+        yield "  Go on with the same command and --resume."
