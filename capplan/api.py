@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -117,9 +118,11 @@ def _with_launch(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -
         ),
         None,
     )
+    # the engine refuses to start if its KV pool cannot hold one request of the longest length
+    longest = min(inputs.target(option.target).max_context or math.inf, option.memory.kv_tokens)
     text = launch_command(
         option,
-        max_model_len=context_limit(request.workload, inputs.target(option.target).max_context),
+        max_model_len=context_limit(request.workload, int(longest)),
         prompt_lookup=lookup if option.method is Method.NGRAM else None,
     )
     return option.model_copy(update={"launch": text})

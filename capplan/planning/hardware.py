@@ -112,7 +112,7 @@ def evaluate_catalogue(
         request.slo,
     )
     note = (
-        f"data sheets and {engine.id} constants; a decode step was 6-19 % off on LLM x GPU pairs "
+        f"constants of {engine.id}; a decode step was 6-19 % off on LLM x GPU pairs "
         f"left out of the fit, this pairing was never measured"
     )
     return Evaluated(drafting, tuple(choices), grid, Tier.DATASHEET, note, None)
