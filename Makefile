@@ -16,7 +16,7 @@ DEMO_USD_PER_HOUR ?= $(if $(HAS_GPU),3.00,0.10)
 DEMO_BUDGET_USD ?= 3000
 DEMO_RENTED_TARGET ?= meta-llama/Llama-3.1-8B-Instruct
 # Minutes of measuring at most; a second run goes on where the first one ran out of time.
-DEMO_MINUTES ?= $(if $(wildcard $(PROFILE)),0.75,3)
+DEMO_MINUTES ?= $(if $(wildcard $(PROFILE)),0.75,3.5)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint check format device-wheels clean

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -59,33 +59,39 @@ class Pace:
         self._clock = clock
         self._start_s = clock.now_s()
         self._limit_s = limit_s
-        self._durations_s: dict[type, list[float]] = defaultdict(list)
+        self._durations_s: dict[tuple[type, bool], list[float]] = defaultdict(list)
 
-    def note(self, point: Point, seconds: float) -> None:
-        """Note how long a cell took."""
-        self._durations_s[type(point)].append(seconds)
+    def note(self, point: Point, seconds: float, *, text_written: bool = False) -> None:
+        """Note how long a cell took; scoring text that is there is a kind of its own."""
+        self._durations_s[type(point), text_written].append(seconds)
 
-    def expected_s(self, point: Point) -> float | None:
-        """Return the mean of cells of its kind, of all cells if there is none, or None."""
-        own = self._durations_s.get(type(point))
+    def expected_s(self, point: Point, *, text_written: bool = False) -> float | None:
+        """Return the mean of cells of its kind, of all cells if there is none, or None.
+
+        Scoring text that is already written costs little beside writing it: nothing is expected
+        until one such cell is known.
+        """
+        own = self._durations_s.get((type(point), text_written))
+        if text_written and not own:
+            return 0.0
         everything = [s for durations in self._durations_s.values() for s in durations]
         return fmean(own or everything) if everything else None
 
-    def eta_s(self, points: Sequence[Point]) -> float | None:
+    def eta_s(self, points: Sequence[Point], written: Container[Point] = ()) -> float | None:
         """Return the seconds that these points will take at the pace so far."""
-        expected = [self.expected_s(point) for point in points]
+        expected = [self.expected_s(point, text_written=point in written) for point in points]
         known = [seconds for seconds in expected if seconds is not None]
         if len(known) < len(expected):
             return None
         left_s = self._left_s()
         return sum(known) if left_s is None else max(0.0, min(sum(known), left_s))
 
-    def refusal(self, point: Point) -> str:
+    def refusal(self, point: Point, *, text_written: bool = False) -> str:
         """Return why a point is left out, or nothing if there is time for it."""
         left_s = self._left_s()
         if left_s is None or self._limit_s is None:
             return ""
-        needed_s = self.expected_s(point) or 0.0
+        needed_s = self.expected_s(point, text_written=text_written) or 0.0
         if left_s > 0 and needed_s <= left_s:
             return ""
         return (

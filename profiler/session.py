@@ -209,9 +209,10 @@ class _Run:
         complete = True
         for number, point in enumerate(todo):
             done = len(points) - len(todo) + number
-            eta_s = pace.eta_s(todo[number:])
+            eta_s = pace.eta_s(todo[number:], bench.written)
             self.on_progress(Progress(done, len(points), cells.label(point), eta_s))
-            refusal = pace.refusal(point)
+            written = point in bench.written
+            refusal = pace.refusal(point, text_written=written)
             if refusal:
                 complete = False
                 ledger.skip(cells.label(point), refusal)
@@ -219,7 +220,7 @@ class _Run:
             started_s = self.clock.now_s()
             self.measure_one(bench, ledger, point)
             ledger.save(bench.plan.sentinel)
-            pace.note(point, self.clock.now_s() - started_s)
+            pace.note(point, self.clock.now_s() - started_s, text_written=written)
         self.on_progress(Progress(len(points), len(points), "done", 0.0))
         return complete
 

@@ -88,6 +88,19 @@ def test_time_left_comes_from_the_pace_of_each_kind():
     assert pace.eta_s([acceptance, acceptance, rounds]) == pytest.approx(16.0)
 
 
+def test_scoring_text_that_is_written_has_a_pace_of_its_own():
+    clock = FakeClock()
+    pace = Pace(clock, limit_s=60)
+    first, second = AcceptancePoint("code", 0.0), AcceptancePoint("qa", 0.0)
+    pace.note(first, 40.0)
+    clock.advance(50)
+    assert pace.refusal(second) != ""
+    assert pace.refusal(second, text_written=True) == ""
+    pace.note(second, 12.0, text_written=True)
+    assert "about 12.0 s needed" in pace.refusal(second, text_written=True)
+    assert pace.eta_s([second], written={second}) == pytest.approx(10.0)
+
+
 def test_a_cell_that_does_not_fit_is_refused_and_a_shorter_one_is_not():
     clock = FakeClock()
     pace = Pace(clock, limit_s=60)

@@ -69,6 +69,13 @@ def test_progress_counts_up_to_the_total_with_time_left(session):
     assert any(p.eta_seconds and p.eta_seconds > 0 for p in session.progress)
 
 
+def test_the_target_writes_once_a_temperature_for_all_tasks(session):
+    calls = []
+    session.run(wishes=SMALL, backend=FakeBackend(hook=calls.append))
+    generated = [call for call in calls if call.startswith("generate")]
+    assert sorted(generated) == ["generate 0.0", "generate 0.8"]
+
+
 def test_a_draft_model_is_timed_and_run_in_both_sampling_modes(session):
     profile = session.run(prompt_lookup=None, draft="small", wishes=SMALL).profile
     assert {c.role for c in profile.timing} == {Role.TARGET, Role.DRAFT}
