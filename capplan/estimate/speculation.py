@@ -58,8 +58,3 @@ def round_ratio(
     n = np.asarray(num_speculative_tokens, dtype=float)
     spent = n * np.asarray(draft_pass_s) + np.asarray(verify_s) + np.asarray(round_overhead_s)
     return np.where(n > 0, spent / np.asarray(decode_s), 1.0)
-
-
-def break_even_tokens_per_round(ratio: ArrayLike) -> Floats:
-    """Return the tokens per round below which speculation is slower: the round ratio itself."""
-    return np.asarray(ratio, dtype=float)

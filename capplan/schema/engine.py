@@ -41,8 +41,6 @@ class EngineConstants(Value):
     large_gpu_bytes: float = Field(gt=0)
     max_num_seqs_large_gpu: int = Field(ge=1)
     max_num_seqs_small_gpu: int = Field(ge=1)
-    captured_tokens: int = Field(ge=1)
-    """Tokens up to which CUDA graphs are captured by default."""
     capturable_tokens: int = Field(ge=1)
     """Tokens up to which the launch text has them captured; larger verifications are not planned,
     since beyond the captured sizes a step costs several times more."""

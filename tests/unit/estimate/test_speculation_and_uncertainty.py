@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capplan.estimate.speculation import break_even_tokens_per_round, guide_speedup, round_ratio
+from capplan.estimate.speculation import guide_speedup, round_ratio
 from capplan.estimate.uncertainty import Z_95, combine_relative, ratio_of_sums
 
 
@@ -34,11 +34,6 @@ def test_a_round_by_hand() -> None:
 
 def test_without_drafts_a_round_is_a_decode_step_and_costs_no_overhead() -> None:
     assert float(round_ratio(0, 1e-3, 11e-3, 10e-3, 5e-3)) == 1.0
-
-
-def test_at_break_even_speculation_neither_gains_nor_loses() -> None:
-    ratio = round_ratio(np.array([1, 4, 8]), 1e-3, 12e-3, 10e-3, 1e-3)
-    assert (break_even_tokens_per_round(ratio) / ratio).tolist() == [1.0, 1.0, 1.0]
 
 
 def simulate(rng: np.random.Generator, requests: int, rounds: int) -> np.ndarray:
