@@ -21,7 +21,7 @@ def verdict(outcome: Outcome, request: PlanRequest) -> PlanVerdict:
             ),
             needed=_needed(outcome, request),
         )
-    return PlanVerdict(feasible=True, sentence=_sentence(outcome.options[0], outcome.baseline))
+    return PlanVerdict(feasible=True, sentence=_answer(outcome, request))
 
 
 def _needed(outcome: Outcome, request: PlanRequest) -> str:
@@ -40,6 +40,19 @@ def _needed(outcome: Outcome, request: PlanRequest) -> str:
 def _short(model_id: str) -> str:
     """Return an id without its organisation or folder; the full one stands in the option."""
     return model_id.rstrip("/").rsplit("/", 1)[-1]
+
+
+_BLOCKS_A_DRAFT = frozenset({"vocabulary", "acceptance_unknown", "draft_unknown"})
+
+
+def _answer(outcome: Outcome, request: PlanRequest) -> str:
+    """Return the sentence, and why a draft that was asked for by name is not in it."""
+    best = outcome.options[0]
+    sentence = _sentence(best, outcome.baseline)
+    if not request.drafts or best.method is not Method.NONE:
+        return sentence
+    blocked = [r.example for r in outcome.rejections if r.reason in _BLOCKS_A_DRAFT]
+    return f"{sentence} The draft asked for: {blocked[0]}." if blocked else sentence
 
 
 def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:

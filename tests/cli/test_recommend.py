@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import capplan
 from capplan.cli.main import main
 
 QWEN = ("--target", "Qwen/Qwen3-32B")
@@ -213,3 +214,20 @@ def test_a_price_for_a_profile_that_was_not_given_is_misuse(run: Any) -> None:
     outcome = run(*QWEN, "--budget", "100", "--gpu-price", "profile=0.1")
     assert outcome.code == 2
     assert "--profile" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "why"),
+    [
+        ("Qwen/Qwen2.5-72B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct", ("152064", "151936")),
+        ("Qwen/Qwen3-32B", "Qwen/Qwen3-0.6B", ("no acceptance is measured or published",)),
+    ],
+)
+def test_a_draft_asked_for_that_cannot_be_planned_is_explained_in_the_answer(
+    target: str, draft: str, why: tuple[str, ...]
+) -> None:
+    plan = capplan.recommend(
+        capplan.PlanRequest(targets=(target,), drafts=(draft,), budget_usd_per_month=60000)
+    )
+    assert "without speculation" in plan.verdict.sentence
+    assert all(part in plan.verdict.sentence for part in why)
