@@ -11,16 +11,21 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from capplan.estimate.acceptance import ReplayCounts, replay_per_start, replay_per_token
 from capplan.estimate.uncertainty import Z_95, ratio_of_sums
-from capplan.schema.profile import DraftSampling
+from capplan.schema.profile import DraftSampling, NgramDraft
+from profiler.backends.checkpoints import find_checkpoint
 from profiler.backends.embedded import demo_checkpoint
 from profiler.backends.speculative import Drafter, LookupDrafter, ModelDrafter, begin, decode
+from profiler.backends.torch_llm import TorchLlm
+from profiler.backends.torch_loading import load_llm
 from profiler.backends.torch_local import TorchBackend
 from profiler.prompts import embedded_prompts
 from profiler.protocol import Generation, LoadRequest, SamplingPoint, Trace
@@ -28,6 +33,28 @@ from profiler.protocol import Generation, LoadRequest, SamplingPoint, Trace
 LENGTHS = (1, 2, 4, 8)
 LAYERS_LEFT_OUT = 1
 LOOKUP = (2, 4)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A backend that writes and traces, and the same LLMs for the decoder."""
+
+    backend: TorchBackend
+    target: TorchLlm
+    draft: TorchLlm | None
+
+    @classmethod
+    def loaded(cls, target: Path, draft: Path | None) -> Pair:
+        """Load a target with a draft model, or with lookup."""
+        backend = TorchBackend()
+        lookup = LOOKUP if draft is None else None
+        backend.load(LoadRequest(str(target), str(draft) if draft else None, prompt_lookup=lookup))
+        return cls(backend, load(target), load(draft) if draft else None)
+
+
+def load(folder: Path) -> TorchLlm:
+    """Load one LLM as the backend does."""
+    return load_llm(find_checkpoint(str(folder)), torch.device("cpu"), torch.float32)
 
 
 def shortened(target: Path, folder: Path) -> Path:
@@ -49,8 +76,15 @@ def replayed(trace: Trace, mode: DraftSampling | None, n: int) -> ReplayCounts:
     return replay_per_token(trace.arrays[f"accept_{mode.value}"], trace.offsets, n)
 
 
+def new_drafter(pair: Pair, sampling: SamplingPoint, mode: DraftSampling | None) -> Drafter:
+    """Return the drafter of one request."""
+    if pair.draft is None or mode is None:
+        return LookupDrafter(NgramDraft(prompt_lookup_min=LOOKUP[0], prompt_lookup_max=LOOKUP[1]))
+    return ModelDrafter(pair.draft, sampling, mode)
+
+
 def speculated(
-    backend: TorchBackend,
+    pair: Pair,
     prompts: Sequence[tuple[int, ...]],
     sampling: SamplingPoint,
     mode: DraftSampling | None,
@@ -60,12 +94,7 @@ def speculated(
     texts, counts = [], []
     for index, prompt in enumerate(prompts):
         own = SamplingPoint(sampling.temperature, sampling.max_tokens, sampling.seed + 31 * index)
-        drafter: Drafter
-        if mode is None:
-            drafter = LookupDrafter(backend.draft())  # type: ignore[arg-type]  # lookup was loaded
-        else:
-            drafter = ModelDrafter(backend._draft, own, mode)  # type: ignore[arg-type]
-        state = begin(backend._loaded(), drafter, prompt, own, n)
+        state = begin(pair.target, new_drafter(pair, own, mode), prompt, own, n)
         text = decode(state, n)
         texts.append(Generation(tuple(prompt), tuple(text)))
         counts.append((state.counts.rounds, len(text) - 1))
@@ -73,7 +102,7 @@ def speculated(
 
 
 def compare(
-    backend: TorchBackend,
+    pair: Pair,
     name: str,
     prompts: Sequence[tuple[int, ...]],
     sampling: SamplingPoint,
@@ -81,9 +110,10 @@ def compare(
     lengths: Sequence[int],
 ) -> None:
     """Print one line a length."""
+    backend = pair.backend
     plain = backend.trace(backend.generate(prompts, sampling), sampling)
     for n in lengths:
-        texts, counts = speculated(backend, prompts, sampling, mode, n)
+        texts, counts = speculated(pair, prompts, sampling, mode, n)
         decoder, decoder_se = ratio_of_sums(counts[:, 1], counts[:, 0])
         foretold = replayed(plain, mode, n)
         traced, traced_se = ratio_of_sums(foretold.emitted, foretold.rounds)
@@ -107,16 +137,14 @@ def main() -> None:
     cold = SamplingPoint(temperature=0.0, max_tokens=32, seed=0)
     warm = SamplingPoint(temperature=0.8, max_tokens=32, seed=0)
 
-    lookup = TorchBackend()
-    lookup.load(LoadRequest(str(target), prompt_lookup=LOOKUP))
-    prompts = [lookup.encode(text) for text in texts]
+    lookup = Pair.loaded(target, None)
+    prompts = [lookup.backend.encode(text) for text in texts]
     compare(lookup, "n-gram lookup", prompts[::4], cold, None, LENGTHS)
     compare(lookup, "n-gram lookup", prompts[::2], warm, None, LENGTHS)
 
     with tempfile.TemporaryDirectory() as folder:
         draft = shortened(target, Path(folder))
-        pair = TorchBackend()
-        pair.load(LoadRequest(str(target), str(draft)))
+        pair = Pair.loaded(target, draft)
         compare(pair, "draft model, greedy", prompts[::8], cold, DraftSampling.GREEDY, LENGTHS)
         for mode in DraftSampling:
             name = f"draft model, {mode.value}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
+
+from capplan.cli.output import chosen_format, deliver, output_options
 
 _EXAMPLES = """\b
 Examples:
@@ -19,7 +20,6 @@ Examples:
       --format json -o plan.json
 """
 
-_FORMATS = ("table", "json", "csv", "html")
 _UNITS_MS = {"ms": 1.0, "s": 1000.0, "": 1.0}
 _UNITS_PER_S = {"": 1.0, "/s": 1.0, "/m": 1 / 60, "/min": 1 / 60, "/h": 1 / 3600}
 
@@ -150,18 +150,7 @@ _RATE = _Number("rate", _UNITS_PER_S)
     type=click.FloatRange(0, 1),
     help="Acceptance a token where none is measured or published; yours to answer for.",
 )
-@click.option(
-    "--format",
-    "fmt",
-    type=click.Choice(_FORMATS),
-    help="Default: from the suffix of --output, else table.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write here instead of to the terminal.",
-)
+@output_options
 @click.option(
     "--plan-json",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -173,25 +162,14 @@ def command(**options: Any) -> int:
     from capplan.cli.recommend_request import build_request
     from capplan.files import write_atomic
 
+    output: Path | None = options["output"]
+    fmt = chosen_format(options["fmt"], output)
     profiles = [api.load_profile(path) for path in options["profiles"]]
     request = build_request(options, profiles)
     plan = api.recommend(request, profiles)
-    output: Path | None = options["output"]
-    fmt = options["fmt"] or _format_of(output)
-    text = api.render(plan, fmt)
     if options["plan_json"] is not None:
         write_atomic(options["plan_json"], api.render(plan, "json"))
     if output is not None:
-        write_atomic(output, text)
         click.echo(plan.verdict.sentence, err=True)
-        click.echo(f"Written to {output}", err=True)
-    else:
-        sys.stdout.write(text)
+    deliver(api.render(plan, fmt), output)
     return 0 if plan.verdict.feasible else 3
-
-
-def _format_of(output: Path | None) -> str:
-    if output is None:
-        return "table"
-    suffix = output.suffix.lower().lstrip(".")
-    return suffix if suffix in _FORMATS else "table"

@@ -205,8 +205,7 @@ class FittedStep:
 
     ``fixed + [B*q > 1]*several + per_sequence*B + per_token*B*(q-1) + per_context*B*S``, in
     seconds. One row alone is a matrix-vector product, several are a matrix product: other code,
-    and on a CPU a jump of its own (28 % held-out error without the term, 10 % with it, on the
-    demo LLM).
+    and on a CPU a jump of its own.
     """
 
     fixed_s: float

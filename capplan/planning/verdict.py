@@ -100,13 +100,13 @@ def assumptions(
             name="Planned utilisation",
             value=f"{workload.utilisation * 100:g} % of each replica's largest throughput",
             kind=Kind.ASSUMED,
-            source="request (--utilisation)",
+            source="stated with the request, else capplan's own default (--utilisation)",
         ),
         Assumption(
             name="Traffic",
             value=_traffic(request),
             kind=Kind.ASSUMED,
-            source="request; lengths are means",
+            source="stated with the request, else capplan's own defaults; lengths are means",
         ),
     ]
     if outcome.options:

@@ -45,14 +45,14 @@ DARK = Palette(
 
 def layout(palette: Palette, x_title: str, y_title: str) -> dict[str, object]:
     """Return what all figures share: quiet axes, legend above, colours of the scheme."""
-    axis = {
+    axis: dict[str, object] = {
         "gridcolor": palette.grid,
         "linecolor": palette.grid,
         "zeroline": False,
         "automargin": True,
-        "title": {"font": {"size": 13, "color": palette.muted}, "standoff": 12},
         "tickfont": {"size": 12, "color": palette.muted},
     }
+    title = {"font": {"size": 13, "color": palette.muted}, "standoff": 12}
     return {
         "template": "none",
         "height": 420,
@@ -80,6 +80,6 @@ def layout(palette: Palette, x_title: str, y_title: str) -> dict[str, object]:
             "font": {"size": 12, "color": palette.muted},
             "itemclick": "toggle",
         },
-        "xaxis": axis | {"title": axis["title"] | {"text": x_title}},  # type: ignore[operator]
-        "yaxis": axis | {"title": axis["title"] | {"text": y_title}},  # type: ignore[operator]
+        "xaxis": axis | {"title": title | {"text": x_title}},
+        "yaxis": axis | {"title": title | {"text": y_title}},
     }

@@ -31,7 +31,7 @@ class SlotLayer(CacheLayerMixin):
     values: torch.Tensor
 
     def __init__(self, capacity: int, prefilled: int = 0) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call] # transformers' base is untyped
         self.capacity = capacity
         self.prefilled = prefilled
         self.length = prefilled
