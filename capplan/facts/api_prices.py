@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from capplan.facts.loading import build, read_rows
+from capplan.facts.rows import build, read_family
 from capplan.schema.base import Value
 from capplan.schema.provenance import Kind, Source
 
@@ -33,7 +33,7 @@ class ApiPrice(Value):
     source: Source
 
 
-def load_api_prices(path: Path) -> tuple[ApiPrice, ...]:
+def load_api_prices(folder: Path) -> tuple[ApiPrice, ...]:
     """Load the snapshot of API prices.
 
     Raises
@@ -42,7 +42,7 @@ def load_api_prices(path: Path) -> tuple[ApiPrice, ...]:
         If the file is missing or a row is wrong; the message names file and line.
     """
     prices: list[ApiPrice] = []
-    for row in read_rows(path, API_PRICE_COLUMNS):
+    for row in read_family(folder, API_PRICE_COLUMNS):
         source = Source(
             kind=Kind.CITED, reference=row.required("source"), date=row.required("as_of")
         )

@@ -9,16 +9,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from capplan.facts.api_prices import ApiPrice, load_api_prices
-from capplan.facts.loading import (
-    IncompleteLlm,
-    load_acceptance,
-    load_claims,
-    load_gpus,
-    load_llms,
-    load_pairings,
-    load_prices,
-)
+from capplan.facts.gpus import load_gpus
+from capplan.facts.llms import IncompleteLlm, load_llms
 from capplan.facts.lookup import resolve
+from capplan.facts.pairings import load_acceptance, load_claims, load_pairings
+from capplan.facts.prices import load_prices
 from capplan.resources import models_db_dir
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
@@ -48,7 +43,7 @@ class Catalog:
     @cached_property
     def api_prices(self) -> tuple[ApiPrice, ...]:
         """Token prices of hosted APIs; read when first asked for."""
-        return load_api_prices(self.directory / "prices/api_prices.csv")
+        return load_api_prices(self.directory / "api_prices")
 
     @cached_property
     def _gpu_by_id(self) -> dict[str, GpuSpec]:
@@ -149,14 +144,14 @@ def _shipped() -> Catalog:
 
 
 def _load(directory: Path) -> Catalog:
-    llms, incomplete = load_llms(directory / "models/models.csv")
+    llms, incomplete = load_llms(directory / "models")
     return Catalog(
         directory=directory,
-        gpus=load_gpus(directory / "gpus/gpus.csv"),
+        gpus=load_gpus(directory / "gpus"),
         llms=llms,
         incomplete_llms=incomplete,
-        pairings=load_pairings(directory / "pairings/pairings.csv"),
-        acceptance=load_acceptance(directory / "pairings/acceptance.csv"),
-        prices=load_prices(directory / "prices/gpu_prices.csv"),
-        claims=load_claims(directory / "claims/guide.csv"),
+        pairings=load_pairings(directory / "pairings"),
+        acceptance=load_acceptance(directory / "acceptance"),
+        prices=load_prices(directory / "prices"),
+        claims=load_claims(directory / "claims"),
     )

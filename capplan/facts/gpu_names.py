@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from capplan.facts.loading import GPU_COLUMNS, read_rows
+from capplan.facts.gpus import GPU_COLUMNS
+from capplan.facts.rows import read_family
 from capplan.resources import models_db_dir
 
 _SEPARATORS = re.compile(r"[\s_-]+")
@@ -19,7 +20,7 @@ def _normal(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _ids_by_name() -> dict[str, str]:
-    rows = read_rows(models_db_dir() / "gpus/gpus.csv", GPU_COLUMNS)
+    rows = read_family(models_db_dir() / "gpus", GPU_COLUMNS)
     return {
         _normal(name): row.cells["id"]
         for row in rows

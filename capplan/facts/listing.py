@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from capplan.facts.catalog import Catalog
-from capplan.facts.loading import IncompleteLlm
+from capplan.facts.llms import IncompleteLlm
 from capplan.facts.lookup import resolve
 from capplan.schema.base import Value
 from capplan.schema.gpu import GpuSpec

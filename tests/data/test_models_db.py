@@ -11,7 +11,8 @@ import pytest
 
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.facts.checks import check_catalog
-from capplan.facts.loading import GPU_COLUMNS, read_rows
+from capplan.facts.gpus import GPU_COLUMNS
+from capplan.facts.rows import read_family
 from capplan.resources import models_db_dir
 from capplan.schema.pairing import Method
 from capplan.schema.price import Purchase
@@ -62,7 +63,7 @@ class TestGpus(Family):
     least = 20
 
     def test_reported_memory_is_within_7_percent_of_the_nominal_size(self) -> None:
-        for row in read_rows(models_db_dir() / "gpus/gpus.csv", GPU_COLUMNS):
+        for row in read_family(models_db_dir() / "gpus", GPU_COLUMNS):
             reported = row.scaled("memory_mib_reported", 2**20)
             nominal = row.scaled("memory_gb_nominal", 1e9)
             assert nominal is not None

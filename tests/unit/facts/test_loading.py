@@ -14,7 +14,7 @@ from capplan.resources import models_db_dir
 GPUS = "gpus/gpus.csv"
 MODELS = "models/models.csv"
 PAIRINGS = "pairings/pairings.csv"
-ACCEPTANCE = "pairings/acceptance.csv"
+ACCEPTANCE = "acceptance/acceptance.csv"
 PRICES = "prices/gpu_prices.csv"
 CLAIMS = "claims/guide.csv"
 
@@ -47,7 +47,7 @@ def message(database: Path) -> str:
         (GPUS, 7, ",3350,", ",-3350,", "memory_bytes_per_s", "-3350000000000.0"),
         (GPUS, 7, ",3350,", ",nan,", "memory_gb_per_s", "'nan'"),
         (GPUS, 2, "A100 PCIe 40GB", "", "name", "''"),
-        (MODELS, 2, ",131072,8,", ",13l072,8,", "kv_bytes_per_token", "'13l072'"),
+        (MODELS, 2, ",32 full 8x256,", ",32 fully 8x256,", "cache", "'32 fully 8x256'"),
         (PAIRINGS, 2, ",eagle3,", ",eagle4,", "method", "'eagle4'"),
         (PAIRINGS, 2, ",true,", ",perhaps,", "exists", "'perhaps'"),
         (ACCEPTANCE, 2, ",3,", ",0,", "num_speculative_tokens", "'0'"),
@@ -88,9 +88,9 @@ def test_a_renamed_column_is_refused_at_line_1(database: Path) -> None:
     assert message(database).startswith(f"{database / GPUS}:1: the header is ")
 
 
-def test_a_missing_file_is_named(database: Path) -> None:
+def test_an_empty_family_is_named(database: Path) -> None:
     (database / CLAIMS).unlink()
-    assert str(database / CLAIMS) in message(database)
+    assert str((database / CLAIMS).parent) in message(database)
 
 
 def test_text_that_is_not_utf8_is_refused(database: Path) -> None:
@@ -116,7 +116,7 @@ def test_the_shipped_catalogue_is_read_once() -> None:
 
 
 def test_api_prices_are_read_only_when_asked_for(database: Path) -> None:
-    spoil(database / "prices/api_prices.csv", 2, ",1,5,", ",one,5,")
+    spoil(database / "api_prices/api_prices.csv", 2, ",1,5,", ",one,5,")
     catalog = load_catalog(database)
     with pytest.raises(FactsError, match=r"api_prices.csv:2: column input_usd_per_million"):
         _ = catalog.api_prices

@@ -1,0 +1,140 @@
+"""CSV files of models_db to rows. A bad row is an error with file and line, never skipped."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from capplan.errors import FactsError
+from capplan.schema.base import Value
+from capplan.schema.provenance import Kind, Source
+
+V = TypeVar("V", bound=Value)
+
+PROVENANCE = ("source", "as_of", "note")
+"""Columns that every family ends with."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a CSV file, with what an error message needs."""
+
+    path: Path
+    line: int
+    cells: Mapping[str, str]
+
+    def error(self, column: str, expected: str) -> FactsError:
+        """Return the error for a cell that is not what it should be."""
+        return FactsError(
+            f"{self.path}:{self.line}: column {column} is {self.cells.get(column, '')!r}, "
+            f"expected {expected}.",
+            "Correct the row; models_db/README.md describes the columns.",
+        )
+
+    def required(self, column: str) -> str:
+        """Return a cell that must not be empty."""
+        if not self.cells[column]:
+            raise self.error(column, "some text")
+        return self.cells[column]
+
+    def number(self, column: str) -> float | None:
+        """Return a finite number, None for an empty cell."""
+        text = self.cells[column]
+        if not text:
+            return None
+        try:
+            value = float(text)
+        except ValueError:
+            raise self.error(column, "a number") from None
+        if not math.isfinite(value):
+            raise self.error(column, "a finite number")
+        return value
+
+    def scaled(self, column: str, factor: float) -> float | None:
+        """Return a number in base units, None for an empty cell."""
+        value = self.number(column)
+        return None if value is None else value * factor
+
+    def source(self, kind: Kind) -> Source:
+        """Return where the row comes from."""
+        return Source(
+            kind=kind,
+            reference=self.required("source"),
+            date=self.cells["as_of"] or None,
+            note=self.cells["note"],
+        )
+
+
+def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
+    """Yield the rows of a CSV file with exactly these columns.
+
+    Raises
+    ------
+    FactsError
+        If the file is missing, its header differs or a row has too many or too few cells.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FactsError(f"{path}: cannot be read: {error}.", "Reinstall capplan.") from error
+    reader = csv.reader(io.StringIO(text, newline=""))
+    header = tuple(next(reader, ()))
+    if header != columns:
+        raise FactsError(
+            f"{path}:1: the header is {','.join(header)!r}, expected {','.join(columns)!r}.",
+            "Columns are fixed; models_db/README.md describes them.",
+        )
+    for cells in reader:
+        if len(cells) != len(columns):
+            raise FactsError(
+                f"{path}:{reader.line_num}: {len(cells)} cells, expected {len(columns)}.",
+                "Quote cells that contain a comma.",
+            )
+        yield Row(path, reader.line_num, dict(zip(columns, cells, strict=True)))
+
+
+def read_family(folder: Path, columns: tuple[str, ...]) -> Iterator[Row]:
+    """Yield the rows of every CSV file of a folder, in the order of the files' names.
+
+    One file a contribution is enough: all of a family share the same columns.
+
+    Raises
+    ------
+    FactsError
+        As :func:`read_rows`; also if the folder holds no CSV file.
+    """
+    paths = sorted(folder.glob("*.csv"))
+    if not paths:
+        raise FactsError(f"{folder}: no CSV file.", "Reinstall capplan.")
+    for path in paths:
+        yield from read_rows(path, columns)
+
+
+def build(model: type[V], row: Row, values: Mapping[str, object]) -> V:
+    """Validate a value; a violation names file, line, column, the value and what was expected."""
+    try:
+        return model(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        column = ".".join(map(str, first["loc"])) or "row"
+        raise FactsError(
+            f"{row.path}:{row.line}: column {column} is {first['input']!r}: {first['msg']}.",
+            "Correct the row; models_db/README.md describes the columns.",
+        ) from None
+
+
+def filled(row: Row, skip: tuple[str, ...] = PROVENANCE) -> dict[str, object]:
+    """Return the cells that hold something, but for those named."""
+    return {name: cell for name, cell in row.cells.items() if cell and name not in skip}
+
+
+def cited(model: type[V], row: Row) -> V:
+    """Validate a value whose columns are its fields, with the row as its cited source."""
+    return build(model, row, {**filled(row), "source": row.source(Kind.CITED)})
