@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from capplan.cli.facts_check import command as check
 from capplan.facts import listing as rows, rendering
 from capplan.facts.catalog import load_catalog
 from capplan.facts.listing import Listing
@@ -20,6 +21,7 @@ Examples:
   capplan facts prices --gpu h100-sxm-80gb --provider lambda
   capplan facts prices --purchase spot --format csv
   capplan facts show h200
+  capplan facts check my-gpu.csv
 """
 
 _format = click.option(
@@ -142,3 +144,6 @@ def show(name: str, output: str) -> None:
     for part in listings:
         click.echo(f"\n{part.name} ({len(part.rows)})")
         _print(part, output)
+
+
+command.add_command(check)

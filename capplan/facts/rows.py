@@ -100,21 +100,22 @@ def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
         yield Row(path, reader.line_num, dict(zip(columns, cells, strict=True)))
 
 
-def read_family(folder: Path, columns: tuple[str, ...]) -> Iterator[Row]:
+def read_family(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
     """Yield the rows of every CSV file of a folder, in the order of the files' names.
 
-    One file a contribution is enough: all of a family share the same columns.
+    One file a contribution is enough: all of a family share the same columns. ``path`` may also
+    be one such file.
 
     Raises
     ------
     FactsError
         As :func:`read_rows`; also if the folder holds no CSV file.
     """
-    paths = sorted(folder.glob("*.csv"))
+    paths = [path] if path.is_file() else sorted(path.glob("*.csv"))
     if not paths:
-        raise FactsError(f"{folder}: no CSV file.", "Reinstall capplan.")
-    for path in paths:
-        yield from read_rows(path, columns)
+        raise FactsError(f"{path}: no CSV file.", "Reinstall capplan.")
+    for file in paths:
+        yield from read_rows(file, columns)
 
 
 def build(model: type[V], row: Row, values: Mapping[str, object]) -> V:

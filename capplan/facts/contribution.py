@@ -1,0 +1,109 @@
+"""Check one file of facts before it joins models_db."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from capplan.errors import FactsError
+from capplan.facts.catalog import Catalog
+from capplan.facts.checks import check_catalog
+from capplan.facts.gpus import GPU_COLUMNS, load_gpus
+from capplan.facts.llms import LLM_COLUMNS, load_llms
+from capplan.facts.pairings import (
+    ACCEPTANCE_COLUMNS,
+    CLAIM_COLUMNS,
+    PAIRING_COLUMNS,
+    load_acceptance,
+    load_claims,
+    load_pairings,
+)
+from capplan.facts.prices import PRICE_COLUMNS, load_prices
+
+
+@dataclass(frozen=True)
+class _Family:
+    """One folder of models_db."""
+
+    folder: str
+    columns: tuple[str, ...]
+    load: Callable[[Path], dict[str, tuple[Any, ...]]]
+    """Reads a file into values by the catalogue's field they join."""
+
+
+def _llms(path: Path) -> dict[str, tuple[Any, ...]]:
+    complete, incomplete = load_llms(path)
+    return {"llms": complete, "incomplete_llms": incomplete}
+
+
+_FAMILIES = (
+    _Family("gpus", GPU_COLUMNS, lambda path: {"gpus": load_gpus(path)}),
+    _Family("models", LLM_COLUMNS, _llms),
+    _Family("pairings", PAIRING_COLUMNS, lambda path: {"pairings": load_pairings(path)}),
+    _Family("acceptance", ACCEPTANCE_COLUMNS, lambda path: {"acceptance": load_acceptance(path)}),
+    _Family("prices", PRICE_COLUMNS, lambda path: {"prices": load_prices(path)}),
+    _Family("claims", CLAIM_COLUMNS, lambda path: {"claims": load_claims(path)}),
+)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Outcome of a check."""
+
+    family: str
+    """Folder of models_db that the file belongs into; ``all`` for the whole catalogue."""
+    facts: int
+    problems: tuple[str, ...]
+
+
+def check_all(catalog: Catalog) -> Checked:
+    """Check every fact of a catalogue against every invariant."""
+    fields = ("gpus", "llms", "incomplete_llms", "pairings", "acceptance", "prices", "claims")
+    count = sum(len(getattr(catalog, field)) for field in fields) + len(catalog.api_prices)
+    return Checked("all", count, check_catalog(catalog))
+
+
+def check_file(path: Path, catalog: Catalog) -> Checked:
+    """Check a file as if it already lay in the catalogue's folder of its family.
+
+    The header tells the family. Only problems that the file brings are returned.
+
+    Raises
+    ------
+    FactsError
+        If the file cannot be read, its header fits no family, or a row is wrong.
+    """
+    family = _family(path)
+    if path.resolve().is_relative_to(catalog.directory.resolve()):
+        return replace(check_all(catalog), family=family.folder)
+    values = family.load(path)
+    merged = replace(
+        catalog, **{field: getattr(catalog, field) + found for field, found in values.items()}
+    )
+    known = set(check_catalog(catalog))
+    problems = tuple(problem for problem in check_catalog(merged) if problem not in known)
+    return Checked(family.folder, sum(map(len, values.values())), problems)
+
+
+def _family(path: Path) -> _Family:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            header = tuple(next(csv.reader(file), ()))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FactsError(
+            f"{path}: cannot be read: {error}.", "Give a CSV file of one family of models_db."
+        ) from error
+    for family in _FAMILIES:
+        if family.columns == header:
+            return family
+    nearest = max(_FAMILIES, key=lambda family: len(set(family.columns) & set(header)))
+    missing = [name for name in nearest.columns if name not in header]
+    extra = [name for name in header if name not in nearest.columns]
+    raise FactsError(
+        f"{path}:1: the header fits no family; nearest is {nearest.folder} "
+        f"(missing: {', '.join(missing) or 'none'}; unknown: {', '.join(extra) or 'none'}).",
+        f"Expected: {','.join(nearest.columns)}",
+    )

@@ -1,0 +1,1 @@
+"""Hugging Face ``config.json`` files to specs, read as plain JSON."""
