@@ -1,0 +1,89 @@
+"""What looking up a GPU name yields when it yields no GPU: a reason, and what to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from enum import StrEnum
+from itertools import takewhile
+
+from capplan.errors import UnknownIdError
+
+_OFFERED = 4
+_ALIKE = 0.6
+"""Likeness from which a name is worth offering."""
+_COMPARED = 80
+"""Letters compared; no name is longer, and a pasted page would take minutes."""
+
+
+class Reason(StrEnum):
+    """Why a name means no one GPU."""
+
+    AMBIGUOUS = "ambiguous"
+    UNKNOWN = "unknown"
+    CONTRADICTION = "contradiction"
+
+
+@dataclass(frozen=True)
+class Unresolved:
+    """A name that was not resolved: an answer with a reason, never a nearest guess."""
+
+    reason: Reason
+    message: str
+    choices: tuple[str, ...] = ()
+    """Ids that it may mean, all of them; for an unknown name those most alike."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        if not self.choices:
+            return "List known GPUs with: capplan facts gpus"
+        return f"Did you mean {' or '.join(self.choices)}?"
+
+    def error(self) -> UnknownIdError:
+        """Return it as an error to raise."""
+        return UnknownIdError(self.message, self.remedy)
+
+
+def ambiguous(typed: str, ids: Iterable[str]) -> Unresolved:
+    """Several boards answer to the name."""
+    choices = tuple(sorted(ids))
+    message = f"GPU {typed!r} is ambiguous: {len(choices)} ids match."
+    return Unresolved(Reason.AMBIGUOUS, message, choices)
+
+
+def unknown(typed: str, choices: Sequence[str], why: str = "") -> Unresolved:
+    """Return that no board has this name."""
+    message = f"No GPU {typed!r} in the catalogue{f': {why}' if why else ''}."
+    return Unresolved(Reason.UNKNOWN, message, tuple(choices))
+
+
+def contradiction(typed: str, why: str, choices: Iterable[str]) -> Unresolved:
+    """Return that parts of the name, or the name and the device's memory, exclude each other."""
+    message = f"GPU {typed!r} contradicts what is known: {why}."
+    return Unresolved(Reason.CONTRADICTION, message, tuple(choices))
+
+
+def nearest(typed: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the few names most alike."""
+    wanted = typed.strip().lower()[:_COMPARED]
+    scores = {name: _likeness(wanted, name.lower()) for name in names}
+    close = [name for name, score in scores.items() if score >= _ALIKE]
+    ranked = sorted(close, key=lambda name: (-scores[name], -_shared(wanted, name), name))
+    return tuple(ranked[:_OFFERED])
+
+
+def _shared(wanted: str, name: str) -> int:
+    """Return how many letters the beginnings share: ``b100`` is nearer to b200 than to h100."""
+    pairs = zip(wanted, name.lower(), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _likeness(one: str, other: str) -> float:
+    """Return how alike they are, 0 to 1; the rest of a longer name counts a little less."""
+    if not one:
+        return 0.0
+    whole = SequenceMatcher(None, one, other, autojunk=False).ratio()
+    beginning = SequenceMatcher(None, one, other[: len(one)], autojunk=False).ratio()
+    return max(whole, 0.9 * beginning)
