@@ -1,11 +1,14 @@
-"""Dollars: nodes, months, tokens. Every argument broadcasts."""
+"""Dollars in float, for searching: every argument broadcasts.
+
+What is shown and stored is recomputed exactly by :mod:`capplan.economics.bill`.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from capplan.units import HOURS_PER_MONTH, SECONDS_PER_MONTH, TOKENS_PER_MILLION
+from capplan.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, TOKENS_PER_MILLION
 
 Floats = NDArray[np.float64]
 
@@ -28,19 +31,24 @@ def nodes_needed(replicas: ArrayLike, gpus_per_replica: ArrayLike, gpus_per_node
     return nodes
 
 
-def usd_per_month(nodes: ArrayLike, usd_per_node_hour: float) -> Floats:
-    """Return the monthly bill at 730 hours a month."""
-    result: Floats = np.asarray(nodes, dtype=float) * usd_per_node_hour * HOURS_PER_MONTH
+def usd_per_month(
+    nodes: ArrayLike, usd_per_node_hour: float, hours_per_month: float = HOURS_PER_MONTH
+) -> Floats:
+    """Return the monthly bill; 730 hours a month unless others are paid for."""
+    result: Floats = np.asarray(nodes, dtype=float) * usd_per_node_hour * hours_per_month
     return result
 
 
-def usd_per_million_tokens(usd_month: ArrayLike, tokens_per_s: ArrayLike) -> Floats:
-    """Return dollars a million tokens when ``tokens_per_s`` is the month's mean rate.
+def usd_per_million_tokens(
+    usd_month: ArrayLike, tokens_per_s: ArrayLike, hours_per_month: float = HOURS_PER_MONTH
+) -> Floats:
+    """Return dollars a million tokens when ``tokens_per_s`` is the mean rate of those hours.
 
-    Idle time is in it: the bill is for the month, the tokens are those planned, not those that
-    the GPUs could make.
+    Idle time is in it: the bill is for the hours paid, the tokens are those planned, not those
+    that the GPUs could make.
     """
-    tokens = np.asarray(tokens_per_s, dtype=float) * SECONDS_PER_MONTH
+    seconds = hours_per_month * SECONDS_PER_HOUR
+    tokens = np.asarray(tokens_per_s, dtype=float) * seconds
     result: Floats = np.asarray(usd_month, dtype=float) * TOKENS_PER_MILLION / tokens
     return result
 

@@ -1,0 +1,61 @@
+"""Money in Decimal: amounts add up to the last digit, whatever the order."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+
+from capplan.errors import RequestError
+
+CENT = Decimal("0.01")
+_FINEST = Decimal("0.00000001")
+_FINE_BELOW = Decimal(10_000_000)
+MILLION = Decimal(1_000_000)
+
+Number = Decimal | int | float | str
+"""What people write down as an amount; a float counts as the decimal number it prints as."""
+
+
+def exact(value: Number) -> Decimal:
+    """Return the decimal number that ``value`` prints as: 0.1 is one tenth.
+
+    Raises
+    ------
+    RequestError
+        If a text is no number.
+    """
+    if isinstance(value, Decimal):
+        return value
+    try:
+        # repr of a float is the shortest text that reads back as it
+        return Decimal(repr(float(value)) if isinstance(value, float) else str(value))
+    except InvalidOperation:
+        raise RequestError(f"{value!r} is not a number.") from None
+
+
+def positive(value: Number, what: str) -> Decimal:
+    """Return a finite positive amount.
+
+    Raises
+    ------
+    RequestError
+        If it is not; the message names ``what``.
+    """
+    amount = exact(value)
+    if not amount.is_finite() or amount <= 0:
+        raise RequestError(f"{what} is {value}, expected a finite number above 0.")
+    return amount
+
+
+def to_cents(usd: Decimal) -> Decimal:
+    """Round to the cent, halves up, as invoices do."""
+    return usd.quantize(CENT, rounding=ROUND_HALF_UP)
+
+
+def to_storable(amount: Decimal) -> Decimal:
+    """Round where a JSON number could not hold the amount: far below a cent or a token.
+
+    Ten million dollars with eight decimals have 15 significant digits, the most that any
+    reader of JSON keeps.
+    """
+    finest = _FINEST if abs(amount) < _FINE_BELOW else CENT
+    return amount.quantize(finest, rounding=ROUND_HALF_UP).normalize() + 0

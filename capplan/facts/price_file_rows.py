@@ -1,0 +1,112 @@
+"""The rows of a price file, CSV or JSON, with the lines that they stand on."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from capplan.errors import FactsError
+from capplan.facts.prices import PRICE_COLUMNS, PRICE_OF
+from capplan.facts.rows import Row
+
+GPU_HOUR, NODE_HOUR = "usd_per_gpu_hour", "usd_per_hour"
+COLUMNS = tuple(dict.fromkeys(("gpu", GPU_HOUR, NODE_HOUR, "purchase", *PRICE_COLUMNS)))
+"""Every column that a price file may have; ``gpu`` and one price are enough."""
+
+PRICE_FIELDS = (GPU_HOUR, NODE_HOUR, *PRICE_OF.values())
+REMEDY = f"Columns: {', '.join(COLUMNS)}. The shortest file has: gpu,{GPU_HOUR}"
+
+
+def read_price_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of a price file; columns that it lacks are empty.
+
+    Raises
+    ------
+    FactsError
+        If the file cannot be read or its columns are not known; the message names file and line.
+    """
+    return _json_rows(path) if path.suffix.lower() == ".json" else _csv_rows(path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FactsError(f"{path}: is not UTF-8 text.", REMEDY) from error
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise FactsError(f"{path}: cannot be read: {why}.", REMEDY) from error
+
+
+def _csv_rows(path: Path) -> Iterator[Row]:
+    reader = csv.reader(io.StringIO(_text(path), newline=""))
+    header: tuple[str, ...] = ()
+    for cells in reader:
+        stripped = [cell.strip() for cell in cells]
+        if not any(stripped) or stripped[0].startswith("#"):
+            continue
+        where = f"{path}:{reader.line_num}"
+        if not header:
+            header = tuple(name.lower() for name in stripped)
+            _check_columns(where, header)
+            continue
+        if len(stripped) != len(header):
+            raise FactsError(
+                f"{where}: {len(stripped)} cells, expected {len(header)}.",
+                "Quote cells that contain a comma; write 2.49, not 2,49.",
+            )
+        yield _row(path, reader.line_num, dict(zip(header, stripped, strict=True)))
+    if not header:
+        raise FactsError(f"{path}: is empty.", REMEDY)
+
+
+def _json_rows(path: Path) -> Iterator[Row]:
+    text = _text(path)
+    # numbers stay the text that they are: 2.49 must not become the binary fraction beside it
+    decoder = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FactsError(f"{path}:{error.lineno}: not valid JSON: {error.msg}.", REMEDY) from (
+            error
+        )
+    entries = document.get("prices") if isinstance(document, dict) else document
+    if not isinstance(entries, list):
+        raise FactsError(f'{path}:1: expected a list of prices, or {{"prices": [...]}}.', REMEDY)
+    start = text.index("[", text.index('"prices"') if isinstance(document, dict) else 0) + 1
+    for _ in entries:
+        while text[start] in " \t\r\n,":
+            start += 1
+        line = text.count("\n", 0, start) + 1
+        entry, start = decoder.raw_decode(text, start)
+        yield _json_row(path, line, entry)
+
+
+def _json_row(path: Path, line: int, entry: Any) -> Row:
+    if not isinstance(entry, dict):
+        raise FactsError(f"{path}:{line}: expected an object with the columns as keys.", REMEDY)
+    _check_columns(f"{path}:{line}", tuple(entry))
+    for name, value in entry.items():
+        if value is not None and not isinstance(value, str):
+            kind = type(value).__name__
+            raise FactsError(f"{path}:{line}: {name} is a {kind}, expected text.", REMEDY)
+    return _row(path, line, {name: (value or "").strip() for name, value in entry.items()})
+
+
+def _check_columns(where: str, names: tuple[str, ...]) -> None:
+    unknown = [name for name in names if name not in COLUMNS]
+    if unknown:
+        raise FactsError(f"{where}: unknown column {unknown[0]!r}.", REMEDY)
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise FactsError(f"{where}: the column {twice[0]!r} appears twice.", REMEDY)
+    if "gpu" not in names or not any(name in names for name in PRICE_FIELDS):
+        raise FactsError(f"{where}: expected the column gpu and one with a price.", REMEDY)
+
+
+def _row(path: Path, line: int, cells: Mapping[str, str]) -> Row:
+    return Row(path, line, {**dict.fromkeys(COLUMNS, ""), **cells})
