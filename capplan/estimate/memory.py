@@ -2,29 +2,122 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from capplan.estimate.steptime import kv_bytes_per_gpu_token
+from capplan.estimate.activation import (
+    activation_peak_bytes,
+    cuda_graph_bytes,
+    sampler_state_bytes,
+)
+from capplan.estimate.kvcache import KvRules, kv_bytes_per_gpu_token, kv_bytes_per_request
+from capplan.schema.cache import BF16_BYTES
 from capplan.schema.engine import EngineConstants
 from capplan.schema.llm import LlmSpec
 
 Floats = NDArray[np.float64]
 
+_LOGIT_BYTES = 4.0
+
+
+@dataclass(frozen=True)
+class MemorySettings:
+    """How the engine is started; what is None takes the engine's default. Arrays broadcast."""
+
+    version: str | None = None
+    utilisation: ArrayLike | None = None
+    kv_element_bytes: float = BF16_BYTES
+    max_num_seqs: ArrayLike | None = None
+    max_num_batched_tokens: ArrayLike | None = None
+    num_speculative_tokens: ArrayLike = 0.0
+    """N; 0 without speculation."""
+    probabilistic_drafts: bool = False
+    """Whether the draft's logits are kept for rejection sampling."""
+    draft_tensor_parallel: int | None = None
+    """GPUs the draft is split over; None: as the target. With 1 it sits on the first GPU whole."""
+    target_weight_scale: ArrayLike = 1.0
+    """Weights held over weights shipped, where the engine pads them."""
+    activation_bytes: float | None = None
+    non_torch_bytes: float | None = None
+    cuda_graph_bytes: float | None = None
+    """Measured values, taken as they are."""
+
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes on one GPU; arrays share one shape."""
+    """Bytes on the fullest GPU of a replica; arrays share one shape."""
 
+    capacity_bytes: Floats
     usable_bytes: Floats
     target_weight_bytes: Floats
     draft_weight_bytes: Floats
-    overhead_bytes: Floats
+    activation_bytes: Floats
+    cuda_graph_bytes: Floats
+    """Set aside before the pool is sized; 0 for versions that do not."""
+    non_torch_bytes: Floats
+    buffer_bytes: Floats
+    """State of the sampler, and the draft's logits where they are kept."""
     kv_bytes_per_token: Floats
-    kv_tokens: Floats
-    """Tokens that fit; negative by as much as it does not fit."""
+    """Target and draft; what every further token takes."""
+    layout: RequestLayout
+
+    @property
+    def overhead_bytes(self) -> Floats:
+        """What is neither weights nor KV."""
+        return (
+            self.activation_bytes
+            + self.cuda_graph_bytes
+            + self.non_torch_bytes
+            + self.buffer_bytes
+        )
+
+    @property
+    def kv_pool_bytes(self) -> Floats:
+        """What is left for KV; negative by as much as the rest does not fit."""
+        weights = self.target_weight_bytes + self.draft_weight_bytes
+        return self.usable_bytes - weights - self.overhead_bytes
+
+    @property
+    def kv_tokens(self) -> Floats:
+        """Tokens that fit where every layer keeps every token; negative by what is lacking."""
+        return self.kv_pool_bytes / self.kv_bytes_per_token
+
+    def request_bytes(self, tokens: ArrayLike, in_flight_tokens: float = 0.0) -> Floats:
+        """Return bytes of one request of ``tokens`` tokens, target and draft together."""
+        return self.layout.request_bytes(tokens, in_flight_tokens)
+
+    def max_concurrency(self, tokens: ArrayLike, in_flight_tokens: float = 0.0) -> Floats:
+        """Return how many requests of that length the pool holds; below 1 none fits."""
+        return self.kv_pool_bytes / self.request_bytes(tokens, in_flight_tokens)
+
+    def printed_tokens(self, max_model_len: int, in_flight_tokens: float = 0.0) -> Floats:
+        """Return the engine's ``GPU KV cache size``: largest concurrency times longest length."""
+        requests = self.max_concurrency(max_model_len, in_flight_tokens)
+        tokens: Floats = np.floor(np.maximum(requests, 0.0) * max_model_len)
+        return tokens
+
+
+@dataclass(frozen=True)
+class RequestLayout:
+    """What a request holds on the fullest GPU."""
+
+    target: LlmSpec
+    draft: LlmSpec | None
+    target_split: Floats
+    draft_split: Floats
+    speculative_tokens: Floats
+    rules: KvRules = field(default_factory=KvRules)
+
+    def request_bytes(self, tokens: ArrayLike, in_flight_tokens: float) -> Floats:
+        """Return bytes of one request of ``tokens`` tokens."""
+        r, n = self.rules, self.speculative_tokens
+        rules = KvRules(r.element_bytes, r.block_tokens, in_flight_tokens, r.spare_blocks)
+        total = kv_bytes_per_request(self.target, tokens, self.target_split, rules, n)
+        if self.draft is not None:
+            total = total + kv_bytes_per_request(self.draft, tokens, self.draft_split, rules, n)
+        return total
 
 
 def plan_memory(
@@ -33,47 +126,86 @@ def plan_memory(
     gpu_memory_bytes: ArrayLike,
     tensor_parallel: ArrayLike,
     engine: EngineConstants,
+    settings: MemorySettings | None = None,
 ) -> MemoryPlan:
-    """Allot one GPU: utilisation times capacity, less weights and overhead, is KV pool.
+    """Allot one GPU: utilisation times capacity, less weights and run time, is KV pool.
 
     The draft's layers join the same pool, so its weights and its KV bytes a token both lower the
-    largest batch. Weights of target and draft are split over the tensor-parallel group.
+    largest batch. The fullest GPU sets the limit: a draft that is not split lies there whole.
 
     Parameters
     ----------
     target, draft
-        Draft is None for methods that load nothing; a head counts as an LLM of one layer.
-    gpu_memory_bytes, tensor_parallel
-        Broadcast together.
+        Draft is None for methods that load nothing; a head counts as an LLM of its layers.
+    gpu_memory_bytes
+        Bytes that CUDA hands out; broadcast with ``tensor_parallel``.
+    settings
+        How the engine is started, and measured values that replace estimates.
 
     Notes
     -----
     docs/method/memory.md. Checked: draft KV of Qwen3-8B + Qwen3-0.6B makes 1.778x, measured 1.77x
     (SpecDecode-Bench, arXiv:2601.11580).
     """
+    settings = settings if settings is not None else MemorySettings()
+    allots = engine.memory_for(settings.version or engine.version)
     memory = np.asarray(gpu_memory_bytes, dtype=float)
     tp = np.asarray(tensor_parallel, dtype=float)
-    large = memory >= engine.large_gpu_bytes
-    overhead = np.where(large, engine.overhead_bytes_large_gpu, engine.overhead_bytes_small_gpu)
-    usable = memory * engine.memory_utilisation
-    target_weights = target.weight_bytes / tp
+    draft_tp = np.minimum(tp, settings.draft_tensor_parallel or tp)
+    n = np.asarray(settings.num_speculative_tokens, dtype=float)
+    seqs, batched = _limits(memory, engine, settings)
+    share = allots.utilisation if settings.utilisation is None else settings.utilisation
+    activation = activation_peak_bytes(target, tp, seqs, batched, n, engine, allots)
+    layers = target.layers + (draft.layers if draft is not None else 0)
+    graphs = cuda_graph_bytes(layers, seqs, n, engine)
+    non_torch = engine.non_torch_bytes_single + engine.non_torch_bytes_per_doubling * np.log2(tp)
+    buffers = sampler_state_bytes(target, seqs, allots)
+    if settings.probabilistic_drafts:
+        buffers = buffers + seqs * n * target.vocab_size * _LOGIT_BYTES
+    element = settings.kv_element_bytes
+    kv = kv_bytes_per_gpu_token(target, tp, element)
     draft_weights = np.zeros_like(tp)
-    draft_kv = np.zeros_like(tp)
     if draft is not None:
-        draft_weights = draft.weight_bytes / tp
-        draft_kv = kv_bytes_per_gpu_token(draft, tp)
-    kv = kv_bytes_per_gpu_token(target, tp) + draft_kv
-    left = usable - target_weights - draft_weights - overhead
-    shape = np.broadcast_shapes(memory.shape, tp.shape)
+        draft_weights = draft.weight_bytes / draft_tp
+        kv = kv + kv_bytes_per_gpu_token(draft, draft_tp, element)
+    shape = np.broadcast_shapes(memory.shape, tp.shape, n.shape, seqs.shape, batched.shape)
 
-    def full(values: Floats) -> Floats:
-        return np.broadcast_to(values, shape).astype(float)
+    def full(values: ArrayLike) -> Floats:
+        return np.broadcast_to(np.asarray(values, dtype=float), shape).copy()
 
+    def measured(value: float | None, estimate: ArrayLike) -> Floats:
+        return full(estimate if value is None else value)
+
+    weights = target.weight_bytes * np.asarray(settings.target_weight_scale, dtype=float) / tp
     return MemoryPlan(
-        usable_bytes=full(usable),
-        target_weight_bytes=full(target_weights),
+        capacity_bytes=full(memory),
+        usable_bytes=full(memory * np.asarray(share, dtype=float)),
+        target_weight_bytes=full(weights),
         draft_weight_bytes=full(draft_weights),
-        overhead_bytes=full(overhead),
+        activation_bytes=measured(settings.activation_bytes, activation),
+        cuda_graph_bytes=measured(
+            settings.cuda_graph_bytes, graphs if allots.counts_cuda_graphs else 0.0
+        ),
+        non_torch_bytes=measured(settings.non_torch_bytes, non_torch),
+        buffer_bytes=full(buffers),
         kv_bytes_per_token=full(kv),
-        kv_tokens=full(left / kv),
+        layout=RequestLayout(
+            target, draft, tp, draft_tp, n, KvRules(element, engine.kv_block_tokens)
+        ),
     )
+
+
+def _limits(
+    memory: Floats, engine: EngineConstants, settings: MemorySettings
+) -> tuple[Floats, Floats]:
+    """Return sequences and tokens a step, the engine's defaults by size where none are set."""
+    found = [engine.limits_for(float(size)) for size in np.ravel(memory)]
+    seqs: ArrayLike = np.reshape([limits.max_num_seqs for limits in found], memory.shape)
+    batched: ArrayLike = np.reshape(
+        [limits.max_num_batched_tokens for limits in found], memory.shape
+    )
+    if settings.max_num_seqs is not None:
+        seqs = settings.max_num_seqs
+    if settings.max_num_batched_tokens is not None:
+        batched = settings.max_num_batched_tokens
+    return np.asarray(seqs, dtype=float), np.asarray(batched, dtype=float)

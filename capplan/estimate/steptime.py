@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from capplan.estimate.kvcache import kv_bytes_read
 from capplan.estimate.moe import distinct_experts
 from capplan.schema.engine import EngineConstants
 from capplan.schema.gpu import GpuSpec
@@ -145,7 +146,8 @@ class DatasheetStep:
         tokens
             Tokens a sequence in the pass: 1 decode, N+1 verification.
         context
-            Tokens a sequence already in the KV cache; read once a pass.
+            Tokens a sequence already in the KV cache; read once a pass, by windowed layers at
+            most their window.
 
         Notes
         -----
@@ -160,9 +162,8 @@ class DatasheetStep:
             tp * engine.weight_bandwidth_efficiency * hw.memory_bytes_per_s
         )
         kv = (
-            kv_bytes_per_gpu_token(llm, tp)
-            * batch
-            * np.asarray(context, dtype=float)
+            batch
+            * kv_bytes_read(llm, context, tp)
             / (engine.kv_bandwidth_efficiency * hw.memory_bytes_per_s)
         )
         arithmetic = (
@@ -180,23 +181,6 @@ class DatasheetStep:
             self.hardware.tensor_parallel * self.engine.prefill_flops_efficiency * self._peak()
         )
         return result
-
-
-def kv_bytes_per_gpu_token(llm: LlmSpec, tensor_parallel: ArrayLike) -> Floats:
-    """Return KV bytes a token on one GPU: heads are split until each GPU holds one.
-
-    Raises
-    ------
-    ValueError
-        If the LLM's KV bytes are unknown.
-    """
-    if llm.kv_bytes_per_token is None:
-        msg = f"{llm.id}: no constant KV bytes a token are known for this architecture"
-        raise ValueError(msg)
-    split = np.asarray(tensor_parallel, dtype=float)
-    if llm.kv_heads is not None:
-        split = np.minimum(split, llm.kv_heads)
-    return np.asarray(llm.kv_bytes_per_token / split, dtype=float)
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,47 @@
 
 from __future__ import annotations
 
+import re
+
 from pydantic import Field
 
 from capplan.schema.base import Value
 from capplan.schema.quantity import Quantity
+
+
+class EngineMemory(Value):
+    """How the engine allots a GPU, from one version on."""
+
+    since: str = Field(pattern=r"^\d+(\.\d+)*$")
+    """First version it holds for."""
+    utilisation: float = Field(gt=0, le=1)
+    """Default share of the GPU that the engine takes."""
+    counts_draft: bool
+    """Whether the draft is loaded before the KV pool is sized."""
+    counts_cuda_graphs: bool
+    """Whether room for CUDA graphs is set aside before the KV pool is sized."""
+    activation_bytes_per_logit: float = Field(ge=0)
+    """Peak of the trial run's sampler, a sequence and vocabulary entry."""
+    sampler_state_bytes_per_logit: float = Field(ge=0)
+    """Kept for good by the sampler, a sequence and vocabulary entry."""
+    steps_in_flight: int = Field(ge=1)
+    """Steps scheduled before the first is settled; windowed layers keep the tokens of all."""
+
+
+class BatchLimits(Value):
+    """Default batch limits of the engine on GPUs of one size."""
+
+    from_bytes: float = Field(ge=0)
+    """Smallest GPU they hold for."""
+    not_named: str = ""
+    """Word in a device name that excludes it, compared without case; empty excludes none."""
+    max_num_seqs: int = Field(ge=1)
+    max_num_batched_tokens: int = Field(ge=1)
+
+    def hold_for(self, memory_bytes: float, device_name: str) -> bool:
+        """Whether a GPU has these defaults."""
+        named = bool(self.not_named) and self.not_named.lower() in device_name.lower()
+        return memory_bytes >= self.from_bytes and not named
 
 
 class EngineConstants(Value):
@@ -35,12 +72,28 @@ class EngineConstants(Value):
     first_token_s: float = Field(ge=0)
     prefill_queue_base: float = Field(ge=0)
     prefill_queue_per_request: float = Field(ge=0)
-    memory_utilisation: float = Field(gt=0, le=1)
-    overhead_bytes_large_gpu: float = Field(ge=0)
-    overhead_bytes_small_gpu: float = Field(ge=0)
-    large_gpu_bytes: float = Field(gt=0)
-    max_num_seqs_large_gpu: int = Field(ge=1)
-    max_num_seqs_small_gpu: int = Field(ge=1)
+    memory_versions: tuple[EngineMemory, ...] = Field(min_length=1)
+    """Oldest first."""
+    activation_bytes_per_hidden: float = Field(ge=0)
+    """Kept through the trial run, a batched token and hidden element."""
+    activation_bytes_per_width: float = Field(ge=0)
+    """Peak of the trial run's layers, a batched token and element of a layer's width."""
+    cuda_graph_bytes_per_layer_size: float = Field(ge=0)
+    """Of one layer in one captured size."""
+    non_torch_bytes_single: float = Field(ge=0)
+    """Held outside torch on a GPU that runs alone."""
+    non_torch_bytes_per_doubling: float = Field(ge=0)
+    """More for every doubling of the tensor-parallel group: communication buffers."""
+    driver_reserved_bytes: float = Field(ge=0)
+    """What the driver reports and CUDA does not hand out."""
+    kv_block_tokens: int = Field(ge=1)
+    batch_limits: tuple[BatchLimits, ...] = Field(min_length=1)
+    """Largest GPU first; the last holds for any."""
+    least_batched_tokens: int = Field(ge=1)
+    """Tokens a step that the launch text allows at least."""
+    mxfp4_multiples: dict[str, tuple[int, int]]
+    """Multiples to which mxfp4 experts are padded, (intermediate, hidden), by GPU architecture;
+    ``default`` for the rest."""
     capturable_tokens: int = Field(ge=1)
     """Tokens up to which the launch text has them captured; larger verifications are not planned,
     since beyond the captured sizes a step costs several times more."""
@@ -50,3 +103,36 @@ class EngineConstants(Value):
     round_ratio_relative_se_moe: float = Field(gt=0)
     sources: dict[str, str]
     """Where each constant comes from."""
+
+    def memory_for(self, version: str) -> EngineMemory:
+        """Return how the given version allots memory: the last entry that is not newer."""
+        asked = version_key(version)
+        fitting = [m for m in self.memory_versions if version_key(m.since) <= asked]
+        return fitting[-1] if fitting else self.memory_versions[0]
+
+    def limits_for(self, memory_bytes: float, device_name: str = "") -> BatchLimits:
+        """Return the default batch limits on a GPU."""
+        return next(
+            (limits for limits in self.batch_limits if limits.hold_for(memory_bytes, device_name)),
+            self.batch_limits[-1],
+        )
+
+    @property
+    def memory_utilisation(self) -> float:
+        """Default share of the GPU that this version takes."""
+        return self.memory_for(self.version).utilisation
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version such as ``0.33`` or ``0.11.2``, comparable.
+
+    Raises
+    ------
+    ValueError
+        If it does not start with a number.
+    """
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    if found is None:
+        msg = f"{version!r} is not a version such as '0.33'"
+        raise ValueError(msg)
+    return tuple(int(part) for part in found[0].split("."))

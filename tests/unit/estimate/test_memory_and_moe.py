@@ -37,15 +37,19 @@ def test_a_06b_draft_multiplies_the_kv_of_qwen3_8b_by_1778() -> None:
 
 def test_llama_8b_on_80_gb_by_hand() -> None:
     memory = plan(LLAMA_8B, None, 80e9)
-    left = 0.92 * 80e9 - 16.060522496e9 - 5.7e9
+    # sampler 14 + 4.125 bytes for 1,024 x 128,256; hidden states 2.72 x 8,192 x 4,096;
+    # 32 layers in 51 sizes of graphs, and what lies outside torch
+    overhead = 18.125 * 1024 * 128256 + 2.72 * 8192 * 4096 + 32 * 51 * 2.5e5 + 1.4e8
+    left = 0.92 * 80e9 - 16.060522496e9 - overhead
     assert float(memory.kv_tokens) == pytest.approx(left / 131072)
-    assert 390_000 < float(memory.kv_tokens) < 400_000
+    assert 410_000 < float(memory.kv_tokens) < 420_000
 
 
 def test_what_does_not_fit_is_negative_by_what_it_lacks() -> None:
     memory = plan(CATALOG.llm("meta-llama/Llama-3.3-70B-Instruct"), None, 80e9)
     lacking = float(-memory.kv_tokens * memory.kv_bytes_per_token)
-    assert lacking == pytest.approx(141.1e9 + 5.7e9 - 73.6e9, rel=0.01)
+    assert lacking == pytest.approx(141.1e9 + float(memory.overhead_bytes) - 73.6e9, rel=0.01)
+    assert lacking == pytest.approx(-float(memory.kv_pool_bytes))
 
 
 def test_tensor_parallelism_splits_weights_and_heads() -> None:
@@ -59,8 +63,9 @@ def test_tensor_parallelism_splits_weights_and_heads() -> None:
 def test_hardware_choices_broadcast() -> None:
     memory = plan_memory(LLAMA_8B, None, np.array([24e9, 80e9]), np.array([1.0, 2.0]), ENGINE)
     assert memory.kv_tokens.shape == (2,)
-    # small and large GPUs keep different overheads
-    assert memory.overhead_bytes.tolist() == [3.0e9, 5.7e9]
+    # small GPUs run fewer sequences and tokens at once, so less is set aside
+    small, large = memory.overhead_bytes.tolist()
+    assert small < 0.5 * large
 
 
 @pytest.mark.parametrize(

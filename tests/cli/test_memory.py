@@ -1,0 +1,172 @@
+"""``capplan memory``: what it prints, how it ends, and that its advice is true."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import capplan
+from capplan.cli.main import cli
+from capplan.errors import RequestError
+
+QWEN_32B = ("Qwen/Qwen3-32B", "--gpu", "h100-sxm-80gb")
+
+
+def memory(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["memory", *arguments], standalone_mode=False)
+
+
+def answer(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(memory(*arguments, "--format", "json").stdout)
+    return found
+
+
+def test_what_fits_ends_with_0_and_what_does_not_with_3() -> None:
+    assert memory(*QWEN_32B, "--tp", "2").return_value == 0
+    assert memory(*QWEN_32B).return_value == 3
+
+
+def test_the_breakdown_adds_up() -> None:
+    found = answer(*QWEN_32B, "--tp", "2", "--draft", "Qwen/Qwen3-0.6B", "-n", "3")
+    parts = sum(found[f"{name}_bytes"] for name in (
+        "target_weight", "draft_weight", "activation", "cuda_graph", "non_torch", "buffer",
+        "kv_pool"))  # fmt: skip
+    assert parts == pytest.approx(found["usable_bytes"])
+    assert found["usable_bytes"] == pytest.approx(0.92 * found["capacity_bytes"])
+    assert found["kv_tokens"] == pytest.approx(
+        found["max_concurrency"] * found["max_model_len"], abs=1.0
+    )
+
+
+def test_the_table_says_what_lacks_and_what_would_help() -> None:
+    text = memory(*QWEN_32B).stdout
+    assert "= KV pool" in text
+    assert "Does not fit by" in text
+    assert "Each of these alone makes it fit:" in text
+    assert "--tp 2" in text
+
+
+def test_every_change_it_names_really_makes_it_fit() -> None:
+    found = answer(*QWEN_32B)
+    assert len(found["remedies"]) >= 3
+    for remedy in found["remedies"]:
+        assert remedy.startswith("--")
+        assert answer(*QWEN_32B, *shlex.split(remedy))["fits"], remedy
+
+
+def test_it_says_when_no_single_change_helps() -> None:
+    text = memory("meta-llama/Llama-3.1-70B-Instruct", "--gpu", "l4", "--tp", "1").stdout
+    assert "weights alone" in text
+    assert "--max-model-len" not in text.split("alone makes")[-1]
+
+
+def test_measured_values_replace_estimates() -> None:
+    found = answer(
+        "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "h100-sxm-80gb", "--gpu-memory-gib", "79.18",
+        "--activation-gib", "4.76", "--non-torch-gib", "0.13", "--cuda-graph-gib", "0",
+        "--engine-version", "0.11", "--utilisation", "0.9", "--max-model-len", "16000",
+    )  # fmt: skip
+    assert found["kv_pool_bytes"] / 2**30 == pytest.approx(51.38, abs=0.1)
+    assert found["kv_tokens"] == pytest.approx(51.38 * 2**30 / 131072, rel=0.003)
+
+
+def test_a_printed_pool_that_the_parts_contradict_is_noted() -> None:
+    """gpt-oss-120b of llm-d-planner @e50305af: 0.9 is printed, 0.95 follows from 3.33 GiB."""
+    printed = (
+        "openai/gpt-oss-120b", "--gpu", "h100-sxm-80gb", "--gpu-memory-gib", "79.18",
+        "--activation-gib", "7.38", "--non-torch-gib", "0.13", "--engine-version", "0.11",
+        "--max-model-len", "16000", "--kv-pool-gib", "3.33",
+    )  # fmt: skip
+    wrong, right = (answer(*printed, "--utilisation", share) for share in ("0.9", "0.95"))
+    assert "the parts imply 0.95" in wrong["notes"][0]
+    assert right["notes"] == []
+
+
+def test_more_than_the_checkpoints_own_context_is_noted() -> None:
+    found = answer(*QWEN_32B, "--tp", "4", "--max-model-len", "100000")
+    assert "40,960 tokens" in found["notes"][0]
+
+
+def test_fp8_kv_holds_twice_as_many_tokens() -> None:
+    plain, small = (answer(*QWEN_32B, "--tp", "2", "--kv-dtype", d) for d in ("auto", "fp8"))
+    assert small["kv_tokens"] == pytest.approx(2 * plain["kv_tokens"], rel=1e-3)
+
+
+def test_the_workloads_own_length_is_counted_beside_the_longest() -> None:
+    found = answer(*QWEN_32B, "--tp", "2", "--prompt-tokens", "1000", "--output-tokens", "200")
+    assert found["workload_tokens"] == 1201
+    assert found["workload_concurrency"] > 20 * found["max_concurrency"]
+
+
+def test_a_head_of_the_catalogue_counts_one_layer_of_the_target() -> None:
+    plain = answer("meta-llama/Llama-3.1-8B-Instruct", "--gpu", "h100-sxm-80gb")
+    drafted = answer(
+        "meta-llama/Llama-3.1-8B-Instruct",
+        "--gpu",
+        "h100-sxm-80gb",
+        "--method",
+        "eagle",
+        "-n",
+        "3",
+    )
+    assert drafted["draft_weight_bytes"] > 1e8
+    assert drafted["kv_bytes_per_token"] - plain["kv_bytes_per_token"] == 4096
+
+
+def test_prompt_lookup_loads_nothing() -> None:
+    found = answer(*QWEN_32B, "--tp", "2", "--method", "ngram", "-n", "4")
+    assert found["draft"] is None
+    assert found["draft_weight_bytes"] == 0
+
+
+def test_a_directory_is_read_like_an_id(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 2048,
+        "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
+        "num_key_value_heads": 8, "head_dim": 64, "vocab_size": 128256,
+        "tie_word_embeddings": True, "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    found = answer(str(tmp_path), "--gpu", "l4", "--max-model-len", "8192")
+    # Llama-3.2-1B: 1.24e9 parameters, 16 layers of 8 heads
+    assert found["target_weight_bytes"] == pytest.approx(2.47e9, rel=0.01)
+    assert found["kv_bytes_per_token"] == 16 * 8 * 128 * 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*QWEN_32B, "--tp", "3"), "64 query heads, which 3 GPUs cannot share"),
+        (("Qwen/Qwen3-32B", "--gpu", "h100-sxm-80gb", "--method", "medusa"), "not known"),
+    ],
+)
+def test_the_impossible_is_refused_with_a_reason(arguments: tuple[str, ...], message: str) -> None:
+    done = memory(*arguments)
+    assert isinstance(done.exception, RequestError)
+    assert message in str(done.exception)
+
+
+def test_drafting_with_nothing_is_misuse() -> None:
+    done = CliRunner().invoke(cli, ["memory", *QWEN_32B, "-n", "3"])
+    assert done.exit_code == 2
+    assert "--draft or --method" in done.output
+
+
+def test_prompt_length_without_output_length_is_misuse() -> None:
+    done = CliRunner().invoke(cli, ["memory", *QWEN_32B, "--prompt-tokens", "10"])
+    assert done.exit_code == 2
+    assert "belong together" in done.output
+
+
+def test_the_library_answers_as_the_command_does() -> None:
+    use = capplan.plan_memory(
+        capplan.MemoryRequest(target="Qwen/Qwen3-32B", gpu="h100-sxm-80gb", tensor_parallel=2)
+    )
+    assert isinstance(use, capplan.MemoryUse)
+    assert use.fits
+    assert json.loads(use.model_dump_json()) == answer(*QWEN_32B, "--tp", "2")

@@ -1,0 +1,130 @@
+"""What layers of every kind keep of a request, and what a pass reads of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from capplan.estimate.kvcache import (
+    KvRules,
+    kv_bytes_per_gpu_token,
+    kv_bytes_per_request,
+    kv_bytes_read,
+    kv_known,
+    padded_layers,
+)
+from capplan.facts.catalog import load_catalog
+from capplan.schema.cache import CacheLayers
+from capplan.schema.llm import LlmSpec
+
+CATALOG = load_catalog()
+LLAMA_8B = CATALOG.llm("meta-llama/Llama-3.1-8B-Instruct")
+PLAIN = KvRules(block_tokens=1, spare_blocks=0, pads_groups=False)
+
+
+def with_cache(written: str) -> LlmSpec:
+    return LLAMA_8B.model_copy(update={"cache": CacheLayers.parse(written)})
+
+
+def held(written: str, tokens: float, tp: int = 1, n: int = 0, rules: KvRules = PLAIN) -> float:
+    return float(kv_bytes_per_request(with_cache(written), tokens, tp, rules, n))
+
+
+def test_heads_are_split_until_each_gpu_holds_one() -> None:
+    sizes = [float(kv_bytes_per_gpu_token(LLAMA_8B, tp)) for tp in (1, 2, 4, 8, 16)]
+    assert sizes == [131_072, 65_536, 32_768, 16_384, 16_384]
+
+
+def test_the_gpu_with_most_heads_counts_where_they_do_not_divide() -> None:
+    # 8 heads on 3 GPUs: 3, 3 and 2
+    assert float(kv_bytes_per_gpu_token(LLAMA_8B, 3)) == 131_072 * 3 / 8
+
+
+def test_fp8_halves_what_follows_the_kv_dtype_and_nothing_else() -> None:
+    assert float(kv_bytes_per_gpu_token(LLAMA_8B, 1, 1.0)) == 65_536
+    fixed = with_cache("2 latent 1x656 @1B")
+    assert float(kv_bytes_per_gpu_token(fixed, 1, 2.0)) == 2 * 656
+    assert float(kv_bytes_per_gpu_token(fixed, 1, 1.0)) == 2 * 656
+
+
+def test_a_windowed_layer_keeps_its_window_and_what_is_in_flight() -> None:
+    assert held("1 window 1x100 last 128", 64) == 64 * 200
+    assert held("1 window 1x100 last 128", 100_000) == 127 * 200
+    flying = KvRules(block_tokens=1, spare_blocks=0, in_flight_tokens=1000.0)
+    assert held("1 window 1x100 last 128", 100_000, rules=flying) == 1127 * 200
+
+
+def test_blocks_are_whole_and_a_window_may_start_inside_one() -> None:
+    rules = KvRules(block_tokens=16)
+    assert held("1 full 1x100", 17, rules=rules) == 32 * 200
+    assert held("1 window 1x100 last 128", 5000, rules=rules) == (128 + 16) * 200
+
+
+def test_a_state_does_not_grow_is_split_and_is_copied_for_every_drafted_token() -> None:
+    one = held("4 state 1000000B", 10)
+    assert one == held("4 state 1000000B", 100_000) == 4e6
+    assert held("4 state 1000000B", 10, tp=4) == 1e6
+    assert held("4 state 1000000B", 10, n=3) == 16e6
+
+
+def test_full_layers_keep_no_copies_for_drafted_tokens() -> None:
+    assert held("4 full 8x256", 1000, n=3) == held("4 full 8x256", 1000)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        # vLLM makes groups of equally many layers: 52 windowed ones fill six groups of ten
+        ("10 full 16x256 + 52 window 16x256 last 1024", (10, 60)),
+        ("12 full 8x128 + 12 window 8x128 last 128", (12, 12)),
+        # with the layer of a head: 13 and 12 become 13 and 13, not 13 and 24
+        ("13 full 8x128 + 12 window 8x128 last 128", (13, 13)),
+        # pages of two sizes are packed, states have pages of their own
+        ("10 full 2x512 + 50 window 4x256 last 1024", (10, 50)),
+        ("12 full 2x512 + 36 state 1000000B", (12, 36)),
+    ],
+)
+def test_groups_are_filled_up_to_one_size(written: str, expected: tuple[int, ...]) -> None:
+    assert padded_layers(CacheLayers.parse(written), KvRules()) == expected
+    assert padded_layers(CacheLayers.parse(written), PLAIN) == tuple(
+        group.layers for group in CacheLayers.parse(written)
+    )
+
+
+def test_a_pass_reads_the_window_at_most_and_states_both_ways() -> None:
+    llm = with_cache("2 full 1x100 + 3 window 1x100 last 128 + 1 state 5000B")
+    assert float(kv_bytes_read(llm, 64, 1)) == (2 + 3) * 200 * 64 + 2 * 5000
+    assert float(kv_bytes_read(llm, 10_000, 1)) == 2 * 200 * 10_000 + 3 * 200 * 128 + 2 * 5000
+
+
+def test_reading_is_proportional_to_length_where_every_layer_keeps_every_token() -> None:
+    lengths = np.array([1.0, 100.0, 50_000.0])
+    read = kv_bytes_read(LLAMA_8B, lengths, 4)
+    assert read.tolist() == (lengths * 32_768).tolist()
+
+
+def test_hardware_and_length_broadcast() -> None:
+    tp = np.array([1.0, 2.0, 8.0]).reshape(-1, 1, 1)
+    tokens = np.array([100.0, 1000.0]).reshape(1, -1, 1)
+    llm = CATALOG.llm("openai/gpt-oss-120b")
+    assert kv_bytes_per_request(llm, tokens, tp).shape == (3, 2, 1)
+    assert kv_bytes_read(llm, 1000.0, tp).shape == (3, 1, 1)
+
+
+def test_an_llm_of_which_only_the_sum_is_known_is_taken_as_keeping_every_token() -> None:
+    bare = LLAMA_8B.model_copy(update={"cache": (), "kv_heads": 8})
+    assert float(kv_bytes_per_gpu_token(bare, 2)) == 65_536
+    assert float(kv_bytes_read(bare, 10, 2)) == 655_360
+    assert float(kv_bytes_per_request(bare, 10, 2, PLAIN)) == 655_360
+
+
+def test_an_unknown_layout_is_refused_by_name() -> None:
+    unknown = LLAMA_8B.model_copy(update={"cache": (), "kv_bytes_per_token": None})
+    assert not kv_known(unknown)
+    for ask in (kv_bytes_per_gpu_token, kv_bytes_per_request):
+        with pytest.raises(ValueError, match=unknown.id):
+            ask(unknown, 1) if ask is kv_bytes_per_gpu_token else ask(unknown, 10, 1)
+
+
+def test_an_llm_without_growing_layers_is_counted_inside_its_window() -> None:
+    assert float(kv_bytes_per_gpu_token(with_cache("3 window 1x100 last 128"), 1)) == 600
