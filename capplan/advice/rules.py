@@ -12,10 +12,9 @@ from datetime import date
 
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Plan, PlanOption, Tier
-from capplan.schema.price import Purchase
+from capplan.schema.price import STALE_AFTER_DAYS, Purchase, age_days
 from capplan.schema.provenance import Kind
 
-STALE_AFTER_DAYS = 60
 _CAPTURED_TOKENS = 512
 """Tokens of a decode step that vLLM 0.33 covers with CUDA graphs by default (before sm100)."""
 _HIGH_UTILISATION = 0.85
@@ -159,21 +158,27 @@ def beyond_captured_graphs(context: Context) -> str | None:
 
 
 def stale_price(context: Context) -> str | None:
-    """Warn of a price that was read long ago."""
-    dated = context.best.price_source.date
-    if context.as_of is None or dated is None:
+    """Warn of prices that were read long ago or nobody knows when, the best option's first."""
+    best, today = context.best, context.as_of
+    if today is None:
         return None
-    try:
-        age_days = (context.as_of - date.fromisoformat(dated)).days
-    except ValueError:
+    said = []
+    days = age_days(best.price_source, today)
+    price = f"The price, {best.usd_per_gpu_hour:.2f} USD a GPU-hour at {best.provider},"
+    if days is not None and days > STALE_AFTER_DAYS:
+        said.append(f"{price} was read {days} days ago.")
+    elif days is None and best.price_source.kind is not Kind.ASSUMED:
+        said.append(f"{price} is undated.")
+    ages = [age_days(option.price_source, today) for option in context.plan.options[1:]]
+    old = sum(age is not None and age > STALE_AFTER_DAYS for age in ages)
+    if old:
+        said.append(
+            f"{old} of the {len(ages)} other options rest on prices older than "
+            f"{STALE_AFTER_DAYS} days."
+        )
+    if not said:
         return None
-    if age_days <= STALE_AFTER_DAYS:
-        return None
-    return (
-        f"The price, {context.best.usd_per_gpu_hour:.2f} USD a GPU-hour at "
-        f"{context.best.provider}, was read {age_days} days ago. Ask for today's and pass it "
-        "with --gpu-price."
-    )
+    return f"{' '.join(said)} Ask for today's and pass them with --gpu-price or --price-file."
 
 
 def spot_capacity(context: Context) -> str | None:

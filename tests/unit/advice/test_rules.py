@@ -80,10 +80,25 @@ def test_prices_are_stale_after_sixty_days(
     assert len(advise(plan_with(), as_of=date(2026, 11, day))) == said
 
 
-def test_without_a_date_the_age_of_prices_is_not_judged(plan_with: Callable[..., Plan]) -> None:
+def test_without_a_day_nothing_is_judged_and_an_undated_price_is_said(
+    plan_with: Callable[..., Plan],
+) -> None:
     undated = Source(kind=Kind.CITED, reference="a list", date=None)
     assert advise(plan_with()) == ()
-    assert advise(plan_with(price_source=undated), as_of=date(2030, 1, 1)) == ()
+    (advice,) = advise(plan_with(price_source=undated), as_of=date(2030, 1, 1))
+    assert "is undated" in advice
+
+
+def test_old_prices_of_other_options_are_counted(sample_plans: Any) -> None:
+    fresh, old = (
+        sample_plans.make_option(
+            price_source=Source(kind=Kind.CITED, reference="a list", date=day)
+        )
+        for day in ("2029-12-01", "2029-01-01")
+    )
+    plan = sample_plans.make_plan(options=(fresh, old, old))
+    said = " ".join(advise(plan, as_of=date(2030, 1, 1)))
+    assert "2 of the 2 other options rest on prices older than 60 days" in said
 
 
 def test_temperature_matters_for_drafted_tokens_only(sample_plans: Any) -> None:

@@ -1,0 +1,72 @@
+"""Every claim of the guide to a verdict: all checks run, the strongest finding leads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from capplan.advice.guide import (
+    arithmetic,
+    hardware,
+    limits,
+    measured,
+    measured_acceptance,
+    names,
+    tables,
+)
+from capplan.advice.guide.sheet import AuditEvidence, Check, Sheet, uncheckable
+from capplan.schema.audit import AuditedClaim, ClaimVerdict, Finding
+from capplan.schema.pairing import Claim
+
+CHECKS: tuple[Check, ...] = (
+    names.rulings,
+    measured.headline_speedups,
+    measured.verification_cost,
+    measured.best_length,
+    measured_acceptance.temperature_one,
+    measured_acceptance.task_order,
+    measured_acceptance.eagle_acceptance,
+    measured_acceptance.medusa,
+    measured.acceptance_thresholds,
+    measured.small_drafts,
+    measured.adaptive_gain,
+    hardware.sizes,
+    hardware.bandwidth,
+    hardware.memory,
+    hardware.gpu_hours,
+    tables.promised_and_measured,
+    tables.one_cost_ratio,
+    tables.same_acceptance,
+    tables.off_rule,
+    tables.lengths,
+    tables.cost_table,
+    limits.size_rule,
+    limits.own_thresholds,
+    arithmetic.derived_figures,
+)
+UNSPOKEN = uncheckable(
+    "No check and no evidence speaks of this figure yet: add a row to models_db/claims/evidence."
+)
+"""For figures added by others; none that ships is left with it."""
+_RANK = {verdict: rank for rank, verdict in enumerate(ClaimVerdict)}
+
+
+def audit_claims(claims: Iterable[Claim], evidence: AuditEvidence) -> tuple[AuditedClaim, ...]:
+    """Return every claim with its verdict, in the guide's order.
+
+    Raises
+    ------
+    FactsError
+        If a figure that a check recomputes from is gone.
+    """
+    sheet = Sheet(claims)
+    found: defaultdict[str, list[Finding]] = defaultdict(list)
+    for check in CHECKS:
+        for claim_id, finding in check(sheet, evidence):
+            found[claim_id].append(finding)
+    return tuple(_audited(claim, found[claim.id]) for claim in sheet)
+
+
+def _audited(claim: Claim, findings: list[Finding]) -> AuditedClaim:
+    ranked = sorted(findings or [UNSPOKEN], key=lambda finding: _RANK[finding.verdict])
+    return AuditedClaim(claim=claim, verdict=ranked[0].verdict, findings=tuple(ranked))

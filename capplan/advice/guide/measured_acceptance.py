@@ -1,0 +1,179 @@
+"""Acceptance by temperature, task and method beside published measurements."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from capplan.advice.guide.sheet import (
+    RUNS,
+    AuditEvidence,
+    Found,
+    Sheet,
+    contradicted,
+    published,
+    uncheckable,
+)
+from capplan.schema.audit import PublishedRun
+
+_BOTH = 2
+"""Temperatures of a pair of runs."""
+
+
+def temperature_one(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:
+    """Hold the guide's fall from temperature 0 to 1 to published pairs of runs."""
+    pairs = _pairs(evidence.runs)
+    if not pairs:
+        return
+    for figure, ratios in (
+        ("speedup", [hot.speedup / cold.speedup for cold, hot in pairs]),
+        ("acceptance", _accepted_ratios(pairs)),
+    ):
+        claim = f"temperature-1.0-{figure}"
+        ratio = sheet[claim] / sheet[f"temperature-0.0-{figure}"]
+        reason = (
+            f"Its {figure} falls to {ratio:.2f} of that at temperature 0. In {len(ratios)} "
+            f"published pairs of runs it fell to {min(ratios):.2f} to {max(ratios):.2f}, median "
+            f"{median(ratios):.2f}"
+        )
+        if min(ratios) <= ratio <= max(ratios):
+            yield claim, uncheckable(f"{reason}: within that range, pairing not given.", RUNS)
+        else:
+            yield claim, contradicted(f"{reason}.", RUNS)
+    hot = [run for _, run in pairs]
+    least = min(hot, key=lambda run: run.speedup)
+    yield (
+        "rule-temperature-off",
+        uncheckable(
+            f"Published runs stop at temperature 1, where all {len(hot)} still gain (least "
+            f"{least.speedup:g}x, batch 1). Above 1 a run at your temperature would tell.",
+            RUNS,
+        ),
+    )
+
+
+def _pairs(runs: Sequence[PublishedRun]) -> list[tuple[PublishedRun, PublishedRun]]:
+    by_key: defaultdict[tuple[object, ...], dict[float, PublishedRun]] = defaultdict(dict)
+    for run in runs:
+        if run.temperature in (0.0, 1.0):
+            key = (
+                *(run.source_key, run.target, run.draft, run.method, run.gpu, run.task),
+                *(run.load, run.num_speculative_tokens, run.is_chain),
+            )
+            by_key[key].setdefault(run.temperature, run)
+    return [(found[0.0], found[1.0]) for found in by_key.values() if len(found) == _BOTH]
+
+
+def _accepted_ratios(pairs: Sequence[tuple[PublishedRun, PublishedRun]]) -> list[float]:
+    """At a fixed N accepted over drafted is in proportion to tokens a round less the bonus."""
+    return [
+        (hot.tokens_per_round - 1) / (cold.tokens_per_round - 1)
+        for cold, hot in pairs
+        if hot.tokens_per_round is not None
+        and cold.tokens_per_round is not None
+        and cold.tokens_per_round > 1
+    ]
+
+
+_TASK_PREFIX = "Spec-Bench "
+_OVERALL = "Overall"
+
+
+def task_order(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+    """Ask whether maths gains least and translation most, as the guide has it."""
+    tables = _spec_bench(evidence.runs)
+    if not tables:
+        return
+    worst = Counter(min(table, key=lambda task: table[task]) for table in tables)
+    best = Counter(max(table, key=lambda task: table[task]) for table in tables)
+    source = published("Spec-Bench leaderboard (models_db/published/speedup.csv, specbench)")
+    count = len(tables)
+    heads = _maths_heads(evidence)
+    maths = (
+        f"Of the six tasks of Spec-Bench maths is the slowest in {worst['Math']} of {count} "
+        f"method, LLM and GPU tables and the fastest in {best['Math']}.{heads}"
+    )
+    translation = (
+        f"Of the six tasks of Spec-Bench translation is the slowest in "
+        f"{worst['Translation']} of {count} method, LLM and GPU tables and the fastest in "
+        f"{best['Translation']}."
+    )
+    refuted = {maths: worst["Math"] < count / 2, translation: best["Translation"] < count / 2}
+    for reason, claims in (
+        (maths, ("task-maths-acceptance", "task-maths-speedup", "tasks-worst")),
+        (
+            translation,
+            ("task-translation-acceptance", "task-translation-speedup", "tasks-best"),
+        ),
+    ):
+        for claim in claims:
+            said = contradicted if refuted[reason] else uncheckable
+            yield claim, said(reason, source)
+
+
+def _spec_bench(runs: Sequence[PublishedRun]) -> list[dict[str, float]]:
+    tables: defaultdict[tuple[object, ...], dict[str, float]] = defaultdict(dict)
+    for run in runs:
+        task = run.task.removeprefix(_TASK_PREFIX)
+        if run.source_key != "specbench" or task in (run.task, _OVERALL):
+            continue
+        tables[run.target, run.draft, run.method, run.gpu, run.temperature][task] = run.speedup
+    return [table for table in tables.values() if {"Math", "Translation"} <= set(table)]
+
+
+def _maths_heads(evidence: AuditEvidence) -> str:
+    """Compare math500 with the chat of mtbench, head by head, at equal N."""
+    tables: defaultdict[tuple[object, ...], dict[str, float]] = defaultdict(dict)
+    for fact in evidence.acceptance:
+        key = (fact.target, fact.draft, fact.num_speculative_tokens, fact.temperature)
+        tables[key][fact.task] = fact.tokens_per_round
+    both = [t for t in tables.values() if {"math500", "mtbench"} <= set(t)]
+    if not both:
+        return ""
+    above = sum(table["math500"] > table["mtbench"] for table in both)
+    lowest = sum(min(table, key=lambda task: table[task]) == "math500" for table in both)
+    return (
+        f" Published EAGLE-3 heads accept more on math500 than on mtbench in {above} of "
+        f"{len(both)} settings; math500 is the lowest task in {lowest}."
+    )
+
+
+def eagle_acceptance(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:
+    """Compare the acceptance given for EAGLE at its N with every published EAGLE-3 chain."""
+    length, claim = sheet["eagle-n"], "method-eagle-acceptance"
+    rates = [
+        (fact.tokens_per_round - 1) / fact.num_speculative_tokens
+        for fact in evidence.acceptance
+        if fact.method.value == "eagle3" and fact.num_speculative_tokens == length
+    ]
+    if not rates:
+        return
+    figures = (
+        f"{len(rates)} figures, median {median(rates) * 100:.0f} %, largest "
+        f"{max(rates) * 100:.0f} %."
+    )
+    source = published("models_db/acceptance")
+    if sheet[claim] > max(rates):
+        reason = f"No published EAGLE-3 chain accepts as much at N = {length:g}: {figures}"
+        yield claim, contradicted(reason, source, max(rates))
+    else:
+        reason = f"Within what is published of EAGLE-3 chains at N = {length:g}: {figures}"
+        yield claim, uncheckable(f"{reason} Target and task are not given.", source)
+
+
+def medusa(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:
+    """Place the speedup given for Medusa among the published ones."""
+    claim = "method-medusa-speedup"
+    speedups = [run.speedup for run in evidence.runs if "medusa" in run.method.lower()]
+    if not speedups:
+        return
+    reason = (
+        f"{sum(s >= sheet[claim] for s in speedups)} of {len(speedups)} published Medusa speedups "
+        f"reach it (median {median(speedups):.2f}x, largest {max(speedups):g}x); vLLM 0.33 no "
+        "longer has the method."
+    )
+    if sheet[claim] > max(speedups):
+        yield claim, contradicted(reason, RUNS, max(speedups))
+    else:
+        yield claim, uncheckable(f"{reason} Target and load are not given.", RUNS)

@@ -1,0 +1,100 @@
+"""``capplan claims``: what it prints, and the page made of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from capplan.cli.claims import command
+from capplan.cli.main import cli
+from capplan.errors import UnknownIdError
+from capplan.schema.audit import ClaimVerdict
+
+PAGE = Path(__file__).parents[2] / "docs" / "guide-audit.md"
+
+
+def claims(*args: str) -> Result:
+    return CliRunner().invoke(command, args)
+
+
+def records(*args: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(claims("--format", "csv", *args).output)))
+
+
+def test_it_is_a_command_of_capplan() -> None:
+    assert "claims" in cli.list_commands(None)  # type: ignore[arg-type] - our group ignores it
+
+
+def test_every_figure_is_listed_with_its_verdict() -> None:
+    rows = records()
+    counts = Counter(row["verdict"] for row in rows)
+    assert set(counts) == {verdict.value for verdict in ClaimVerdict}
+    assert all(row["reason"] and row["source"] for row in rows)
+    last = claims().output.splitlines()[-1]
+    assert last.startswith(f"{len(rows)} figures: ")
+    assert f"{counts['contradicted']} contradicted" in last
+
+
+def test_a_topic_and_a_verdict_narrow_the_list() -> None:
+    rows = records("--topic", "cost", "--verdict", "inconsistent")
+    assert [row["id"] for row in rows] == [
+        *("cost-none-million", "cost-n5-month", "cost-n5-million"),
+        *("cost-eagle-month", "cost-eagle-million"),
+    ]
+
+
+def test_json_has_the_findings_with_their_numbers() -> None:
+    content = json.loads(claims("--topic", "formula", "--format", "json").output)
+    assert content["schema_version"] == 1
+    example = {item["claim"]["id"]: item for item in content["claims"]}["formula-example-speedup"]
+    assert example["verdict"] == "reproduced"
+    assert example["recomputed"] == pytest.approx(3.2)
+    assert example["deviation"] == pytest.approx(0)
+    assert example["findings"][0]["claims"] == [
+        "formula-example-acceptance",
+        "formula-example-n",
+        "formula-example-cost-ratio",
+    ]
+
+
+def test_figures_are_shown_as_the_guide_prints_them() -> None:
+    text = claims("--topic", "pairs").output
+    assert "pair-qwen3.5-72b-acceptance  82 %  does not exist" in text
+    assert "pair-qwen3.5-72b-speedup  3.1x" in text
+    assert "cost-none-million  $2.31" in claims("--topic", "cost").output
+
+
+def test_a_wrong_verdict_is_misuse() -> None:
+    result = claims("--verdict", "wrong")
+    assert result.exit_code == 2
+    assert "does not exist" in result.output
+
+
+def test_a_wrong_topic_is_an_error_with_a_remedy() -> None:
+    error = claims("--topic", "weather").exception
+    assert isinstance(error, UnknownIdError)
+    assert error.remedy
+
+
+def test_the_page_is_the_commands_own_output() -> None:
+    text = claims("--format", "markdown").output
+    if os.environ.get("CAPPLAN_UPDATE_GOLDEN"):
+        PAGE.write_text(text, encoding="utf-8")
+    assert text == PAGE.read_text(encoding="utf-8"), (
+        "capplan claims --format markdown > docs/guide-audit.md"
+    )
+
+
+def test_the_page_can_be_read_as_a_table() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    assert all(line.endswith(" |") for line in rows)
+    figures = [line for line in rows if line.count(" | ") == 5]
+    assert len(figures) == len(records()) + sum(line.startswith("| Figure ") for line in rows)
