@@ -13,6 +13,9 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "Catalog": "capplan.facts.catalog",
     "CapplanError": "capplan.errors",
+    "LlmSpec": "capplan.schema.llm",
+    "MemoryRequest": "capplan.schema.memory",
+    "MemoryUse": "capplan.schema.memory",
     "Method": "capplan.schema.pairing",
     "Plan": "capplan.schema.plan",
     "PlanOption": "capplan.schema.plan",
@@ -22,13 +25,19 @@ _PUBLIC = {
     "Quantity": "capplan.schema.quantity",
     "Slo": "capplan.schema.workload",
     "Workload": "capplan.schema.workload",
+    "audit_guide": "capplan.api",
+    "compare_with_apis": "capplan.api",
     "load_catalog": "capplan.api",
+    "load_llm": "capplan.api",
     "load_plan": "capplan.api",
     "load_profile": "capplan.api",
+    "pair": "capplan.api",
+    "plan_memory": "capplan.api",
     "recommend": "capplan.api",
     "render": "capplan.api",
     "summarise_profile": "capplan.api",
     "to_frame": "capplan.api",
+    "with_price_files": "capplan.facts.price_file",
 }
 
 __all__ = ["__version__", *sorted(_PUBLIC)]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
+from capplan.economics.bill import Tariff, monthly_bill
+from capplan.economics.breakeven import compare_with_api
 from capplan.schema.pairing import Method
 from capplan.schema.plan import (
     AcceptanceFigure,
@@ -17,7 +20,7 @@ from capplan.schema.plan import (
     Rejection,
     Tier,
 )
-from capplan.schema.price import Purchase
+from capplan.schema.price import ApiComparison, ApiPrice, MonthlyBill, Purchase
 from capplan.schema.provenance import Kind, Source
 from capplan.schema.quantity import Quantity
 from capplan.schema.workload import Slo, Workload
@@ -60,6 +63,30 @@ def _load_point(batch: int, rate: float, cost_ratio: float) -> LoadPoint:
     )
 
 
+def bill(replicas: int) -> MonthlyBill:
+    return monthly_bill(replicas, 2, Tariff(Decimal("7.98"), 2))
+
+
+def api_comparison() -> ApiComparison:
+    return compare_with_api(
+        ApiPrice(
+            model="qwen3-32b",
+            family="qwen3",
+            provider="somebody",
+            input_usd_per_million_tokens=Decimal("0.10"),
+            output_usd_per_million_tokens=Decimal("0.40"),
+            cached_input_usd_per_million_tokens=Decimal("0.02"),
+            tiered=False,
+            source=Source(kind=Kind.CITED, reference="an illustration", date="2026-11-29"),
+        ),
+        gpu_usd_per_month=bill(replicas=2).total_usd,
+        output_tokens_per_month=Decimal("6307200000"),
+        capacity_output_tokens_per_month=Decimal("13691880000"),
+        prompt_per_output_token=Decimal("3.75"),
+        cached_input_share=Decimal("0.5"),
+    )
+
+
 def make_option(**overrides: Any) -> PlanOption:
     fields: dict[str, Any] = {
         "id": "qwen3-32b+qwen3-0.6b/n3/h100-sxm-80gb/tp2/lambda",
@@ -84,6 +111,7 @@ def make_option(**overrides: Any) -> PlanOption:
         "utilisation": 0.46,
         "usd_per_month": Quantity.exact(11651.0),
         "usd_per_month_idle": 0.0,
+        "bill": bill(replicas=2),
         "usd_per_million_output_tokens": Quantity(low=1.71, mid=1.87, high=2.06),
         "usd_per_million_total_tokens": Quantity(low=0.36, mid=0.39, high=0.43),
         "usd_per_thousand_requests": Quantity(low=0.68, mid=0.75, high=0.82),
@@ -107,8 +135,15 @@ def make_option(**overrides: Any) -> PlanOption:
             target_weight_bytes=32.8e9,
             draft_weight_bytes=0.6e9,
             overhead_bytes=3.1e9,
+            activation_bytes=1.9e9,
+            cuda_graph_bytes=0.4e9,
+            non_torch_bytes=0.6e9,
+            buffer_bytes=0.2e9,
+            kv_pool_bytes=41.7e9,
             kv_bytes_per_token=188416.0,
             kv_tokens=221000.0,
+            request_tokens=1904,
+            max_concurrency=116.1,
         ),
         "tier": Tier.PROFILED,
         "tier_note": "held-out error 3 %",
@@ -131,6 +166,7 @@ def make_baseline(**overrides: Any) -> PlanOption:
         "num_speculative_tokens": 0,
         "replicas": 3,
         "gpus_rented": 6,
+        "bill": bill(replicas=3),
         "usd_per_month": Quantity.exact(17476.0),
         "usd_per_million_output_tokens": Quantity(low=2.29, mid=2.43, high=2.60),
         "tpot_ms": Quantity(low=22.0, mid=24.0, high=27.0),
@@ -155,6 +191,7 @@ def other_options() -> tuple[PlanOption, ...]:
         price_tier="secure",
         purchase=Purchase.SPOT,
         usd_per_month=Quantity.exact(9870.0),
+        bill=None,
         usd_per_million_output_tokens=Quantity(low=1.52, mid=1.71, high=1.93),
         tpot_ms=Quantity(low=15.0, mid=18.5, high=23.0),
         tier=Tier.DATASHEET,
@@ -172,6 +209,7 @@ def other_options() -> tuple[PlanOption, ...]:
         replicas=3,
         provider="nebius",
         usd_per_month=Quantity.exact(13140.0),
+        bill=None,
         usd_per_million_output_tokens=Quantity(low=1.9, mid=2.11, high=2.4),
         tpot_ms=Quantity(low=17.0, mid=22.0, high=29.0),
         speedup=Quantity(low=0.94, mid=1.12, high=1.33),
@@ -182,6 +220,7 @@ def other_options() -> tuple[PlanOption, ...]:
         tensor_parallel=4,
         gpus_rented=8,
         usd_per_month=Quantity.exact(19800.0),
+        bill=None,
         usd_per_million_output_tokens=Quantity(low=2.9, mid=3.18, high=3.5),
         tpot_ms=Quantity(low=9.1, mid=10.4, high=12.3),
     )
@@ -249,6 +288,7 @@ def make_plan(**overrides: Any) -> Plan:
                 source="vLLM 0.33 default",
             ),
         ),
+        "api_comparisons": (api_comparison(),),
         "advice": ("65 days since the price was read: ask again before you sign.",),
         "profiles": ("h100-qwen3",),
         "candidates": 412,
@@ -265,6 +305,7 @@ def infeasible_plan() -> Plan:
         ),
         options=(),
         baseline=None,
+        api_comparisons=(),
         advice=(),
         profiles=(),
     )

@@ -17,9 +17,9 @@ from capplan.estimate.acceptance import (
     tokens_per_round_from_conditional,
     tokens_per_round_iid,
 )
+from capplan.estimate.kvcache import kv_bytes_per_gpu_token
 from capplan.estimate.moe import distinct_experts
 from capplan.estimate.speculation import guide_speedup, round_ratio
-from capplan.estimate.steptime import kv_bytes_per_gpu_token
 from capplan.estimate.uncertainty import Z_95, ratio_of_sums
 from capplan.facts.catalog import load_catalog
 from capplan.resources import models_db_dir

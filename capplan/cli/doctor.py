@@ -22,6 +22,8 @@ _PACKAGES = (
     "safetensors",
     "gguf",
     "nvidia-ml-py",
+    "gpuhunt",
+    "genai-prices",
     "vllm",
     "ray",
 )

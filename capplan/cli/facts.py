@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from capplan.cli.facts_check import command as check
-from capplan.facts import listing as rows, rendering
+from capplan.cli.facts_output import show_listing
+from capplan.cli.facts_resolve import resolve as resolve_names
+from capplan.cli.facts_show import show
+from capplan.facts import listing as rows
 from capplan.facts.catalog import load_catalog
-from capplan.facts.listing import Listing
 from capplan.facts.lookup import resolve
 from capplan.schema.pairing import Method
 from capplan.schema.price import Purchase
+
+__all__ = ["command", "show_listing"]
 
 _EXAMPLES = """\b
 Examples:
@@ -20,7 +22,8 @@ Examples:
   capplan facts pairings --target qwen3-32b
   capplan facts prices --gpu h100-sxm-80gb --provider lambda
   capplan facts prices --purchase spot --format csv
-  capplan facts show h200
+  capplan facts show h200-sxm-141gb
+  capplan facts show ./my-checkpoint
   capplan facts check my-gpu.csv
 """
 
@@ -39,24 +42,11 @@ def command() -> None:
     """Look up GPUs, LLMs, pairings and prices, with their sources."""
 
 
-def _print(listing: Listing, output: str) -> None:
-    if output == "json":
-        click.echo(rendering.to_json({listing.name: listing.records}))
-    elif output == "csv":
-        click.echo(rendering.to_csv(listing))
-    elif not listing.rows:
-        click.echo(f"No {listing.name} match.")
-    elif sys.stdout.isatty():
-        rendering.print_rich_table(listing)
-    else:
-        click.echo(rendering.to_plain_table(listing))
-
-
 @command.command()
 @_format
 def gpus(output: str) -> None:
     """List GPUs. A memory marked ~ is nominal, not reported by a driver."""
-    _print(rows.gpu_listing(load_catalog().gpus), output)
+    show_listing(rows.gpu_listing(load_catalog().gpus), output)
 
 
 @command.command()
@@ -69,7 +59,7 @@ def models(family: str | None, everything: bool, output: str) -> None:
     wanted = family and resolve(family, (llm.family for llm in catalog.llms), "family")
     known = [llm for llm in catalog.llms if wanted in (None, llm.family)]
     partial = [llm for llm in catalog.incomplete_llms if wanted in (None, llm.family)]
-    _print(rows.llm_listing(known, partial if everything else ()), output)
+    show_listing(rows.llm_listing(known, partial if everything else ()), output)
 
 
 @command.command()
@@ -81,7 +71,7 @@ def pairings(target: str | None, method: str | None, output: str) -> None:
     catalog = load_catalog()
     found = catalog.pairings_for(catalog.target_id(target)) if target else catalog.pairings
     chosen = (p for p in found if method in (None, p.method.value))
-    _print(rows.pairing_listing(catalog, chosen), output)
+    show_listing(rows.pairing_listing(catalog, chosen), output)
 
 
 @command.command()
@@ -92,7 +82,7 @@ def acceptance(target: str | None, output: str) -> None:
     catalog = load_catalog()
     wanted = target and catalog.target_id(target)
     chosen = (fact for fact in catalog.acceptance if wanted in (None, fact.target))
-    _print(rows.acceptance_listing(chosen), output)
+    show_listing(rows.acceptance_listing(chosen), output)
 
 
 @command.command()
@@ -116,7 +106,7 @@ def prices(
         purchases=[Purchase(purchase)] if purchase else [],
         tiers=[resolve(tier, known_tiers, "tier")] if tier else [],
     )
-    _print(rows.price_listing(chosen), output)
+    show_listing(rows.price_listing(chosen), output)
 
 
 @command.command()
@@ -126,24 +116,11 @@ def claims(topic: str | None, output: str) -> None:
     """List what a popular guide claims, and what speaks against it. Never used for plans."""
     catalog = load_catalog()
     wanted = topic and resolve(topic, (claim.topic for claim in catalog.claims), "topic")
-    _print(rows.claim_listing(c for c in catalog.claims if wanted in (None, c.topic)), output)
-
-
-@command.command()
-@click.argument("name", metavar="ID")
-@click.option("--format", "output", type=click.Choice(["table", "json"]), default="table")
-def show(name: str, output: str) -> None:
-    """Show all that is known of a GPU, LLM, head, provider or claim."""
-    record, listings = rows.show(load_catalog(), name)
-    if output == "json":
-        parts = {part.name: part.records for part in listings}
-        click.echo(rendering.to_json({"fact": record, **parts}))
-        return
-    if record is not None:
-        click.echo(rendering.to_lines(record))
-    for part in listings:
-        click.echo(f"\n{part.name} ({len(part.rows)})")
-        _print(part, output)
+    show_listing(
+        rows.claim_listing(c for c in catalog.claims if wanted in (None, c.topic)), output
+    )
 
 
 command.add_command(check)
+command.add_command(show)
+command.add_command(resolve_names)

@@ -11,8 +11,14 @@ import capplan
 from capplan.errors import CapplanError, Interrupted
 
 _COMMANDS = {
+    "breakeven": "Compare a plan's monthly bill with what a hosted API would charge.",
+    "claims": "Audit a popular guide: each figure reproduced, or what speaks against it.",
+    "cost": "Turn a price an hour into a month's bill and dollars a million tokens.",
     "doctor": "Say what is installed, which GPUs are seen and which backends would work.",
     "facts": "Look up GPUs, LLMs, pairings and prices, with their sources.",
+    "prices": "List, check and refresh what GPUs cost.",
+    "pair": "Say whether a draft can work for a target, or what could.",
+    "memory": "Say what fits on a GPU as the engine allots it, and by how much it does not.",
     "profile": "Measure cost ratios, acceptance, memory and power on this machine.",
     "recommend": "Rank the ways to serve a load within a budget.",
     "report": "Render a plan file as HTML, table, CSV or JSON.",

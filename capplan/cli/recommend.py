@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import re
 from pathlib import Path
 from typing import Any
 
 import click
 
+from capplan.cli.money_options import money_options
+from capplan.cli.numbers import UNITS_MS, UNITS_PER_S, GpuPrice, Number
 from capplan.cli.output import chosen_format, deliver, output_options
 
 _EXAMPLES = """\b
@@ -16,64 +16,15 @@ Examples:
   capplan recommend --target Qwen/Qwen3-32B --budget 20000 --rate 2
   capplan recommend --target llama-3.3-70b-instruct --budget 30000 --rate 6 \\
       --prompt-tokens 1500 --output-tokens 400 --slo-tpot 40ms --gpu h100 -o plan.html
+  capplan recommend --target qwen3-32b --budget 20000 --rate 2 --price-file prices.csv \\
+      --purchase on-demand --purchase reserved --compare-api groq:qwen/qwen3-32b
   capplan recommend --profile profile.json --gpu-price profile=0.10 --budget 200 \\
       --format json -o plan.json
 """
 
-_UNITS_MS = {"ms": 1.0, "s": 1000.0, "": 1.0}
-_UNITS_PER_S = {"": 1.0, "/s": 1.0, "/m": 1 / 60, "/min": 1 / 60, "/h": 1 / 3600}
-
-
-class _Number(click.ParamType[float]):
-    """A positive finite number, with a unit if the parameter has units."""
-
-    def __init__(self, name: str, units: dict[str, float] | None = None) -> None:
-        self.name = name
-        self._units = units or {"": 1.0}
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> float:
-        """Parse ``40``, ``40ms``, ``0.04s``, ``6/s`` ..."""
-        if isinstance(value, float | int):
-            return float(value)
-        match = re.fullmatch(r"\s*([-+0-9.,_eE]+|[-+]?nan|[-+]?inf)\s*([a-z/]*)\s*", value.lower())
-        known = ", ".join(unit for unit in self._units if unit)
-        if match is None or match[2] not in self._units:
-            hint = f" (units: {known})" if known else ""
-            self.fail(f"{value!r} is not a {self.name}{hint}", param, ctx)
-        try:
-            number = float(match[1].replace(",", "").replace("_", "")) * self._units[match[2]]
-        except ValueError:
-            self.fail(f"{value!r} is not a {self.name}", param, ctx)
-        if not math.isfinite(number) or number <= 0:
-            self.fail(f"{value!r} must be a positive, finite {self.name}", param, ctx)
-        return number
-
-
-class _GpuPrice(click.ParamType[tuple[str, float]]):
-    """``gpu=usd_per_hour``."""
-
-    name = "gpu=usd"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, float]:
-        """Split at the last equals sign."""
-        key, equals, usd = str(value).rpartition("=")
-        if not equals or not key:
-            self.fail(
-                f"{value!r}: expected GPU=USD_PER_HOUR, as in h100-sxm-80gb=2.49", param, ctx
-            )
-        return key, _Number("price").convert(usd, param, ctx)
-
-
-_USD = _Number("dollar amount")
-_MS = _Number("duration", _UNITS_MS)
-_RATE = _Number("rate", _UNITS_PER_S)
+_USD = Number("dollar amount")
+_MS = Number("duration", UNITS_MS)
+_RATE = Number("rate", UNITS_PER_S)
 
 
 @click.command("recommend", epilog=_EXAMPLES)
@@ -96,7 +47,7 @@ _RATE = _Number("rate", _UNITS_PER_S)
     multiple=True,
     default=("on-demand",),
     show_default=True,
-    type=click.Choice(["on-demand", "spot"]),
+    type=click.Choice(["on-demand", "spot", "reserved"]),
     help="How capacity is bought.",
 )
 @click.option(
@@ -120,11 +71,12 @@ _RATE = _Number("rate", _UNITS_PER_S)
     "--gpu-price",
     "gpu_prices",
     multiple=True,
-    type=_GpuPrice(),
+    type=GpuPrice(),
     help="Your price: GPU=USD an hour; 'profile' is the profiled machine.",
 )
+@money_options
 @click.option("--rate", type=_RATE, help="Requests: 6/s, 300/min.")
-@click.option("--tokens-per-month", type=_Number("token count"), help="Output tokens a month.")
+@click.option("--tokens-per-month", type=Number("token count"), help="Output tokens a month.")
 @click.option("--prompt-tokens", type=click.IntRange(1), default=1024, show_default=True)
 @click.option("--output-tokens", type=click.IntRange(2), default=256, show_default=True)
 @click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True)
@@ -159,6 +111,7 @@ _RATE = _Number("rate", _UNITS_PER_S)
 def command(**options: Any) -> int:
     """Rank the ways to serve a load within a budget."""
     from capplan import api
+    from capplan.cli.recommend_prices import chosen_catalog, note_unused_prices
     from capplan.cli.recommend_request import build_request
     from capplan.files import write_atomic
 
@@ -166,7 +119,9 @@ def command(**options: Any) -> int:
     fmt = chosen_format(options["fmt"], output)
     profiles = [api.load_profile(path) for path in options["profiles"]]
     request = build_request(options, profiles)
-    plan = api.recommend(request, profiles)
+    catalog = chosen_catalog(options["price_files"], only=options["price_file_only"])
+    note_unused_prices(catalog, request, options["price_files"])
+    plan = api.recommend(request, profiles, catalog)
     if options["plan_json"] is not None:
         write_atomic(options["plan_json"], api.render(plan, "json"))
     if output is not None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from capplan.profiles.store import StoredProfile
 from capplan.schema.pairing import Method
 from capplan.schema.plan import PlanRequest
-from capplan.schema.price import Purchase
+from capplan.schema.price import Electricity, Purchase
 from capplan.schema.workload import Slo, Workload
 
 
@@ -60,11 +60,30 @@ def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile])
             tensor_parallel=tuple(sorted(set(options["tensor_parallel"]))),
             assumed_acceptance=options["assume_acceptance"],
             gpu_price_usd_per_hour=dict(options["gpu_prices"]),
+            hours_per_month=options["hours_per_month"],
+            list_discount=options["discount"],
+            share_node=options["share_node"],
+            electricity=_electricity(options),
+            compare_api=options["compare_api"],
+            cached_input_share=options["cached_share"],
         )
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise click.UsageError(f"{where}: {first['msg']}") from error
+
+
+def _electricity(options: Mapping[str, Any]) -> Electricity | None:
+    usd_per_kwh, pue, watts = (
+        options[name] for name in ("electricity_usd_per_kwh", "pue", "gpu_watts")
+    )
+    if usd_per_kwh is None:
+        if pue is not None or watts is not None:
+            raise click.UsageError(
+                "--pue and --gpu-watts belong to electricity: add --electricity-usd-per-kwh USD."
+            )
+        return None
+    return Electricity(usd_per_kwh=usd_per_kwh, pue=1 if pue is None else pue, watts_per_gpu=watts)
 
 
 def _method(name: str) -> Method:

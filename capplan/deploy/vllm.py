@@ -120,16 +120,44 @@ def speculative_config(
     """Return vLLM's ``speculative_config`` for the option; empty without speculation."""
     if option.method not in _ENGINE_METHOD:
         return {}
-    config: dict[str, object] = {"method": _ENGINE_METHOD[option.method]}
-    if option.method not in _WITHOUT_CHECKPOINT and option.draft not in (None, _BUILT_IN):
-        config["model"] = option.draft
-    config["num_speculative_tokens"] = option.num_speculative_tokens
-    if option.method is Method.PEAGLE:
-        config["parallel_drafting"] = True
+    config: dict[str, object] = {
+        **pair_config(option.method, option.draft, option.num_speculative_tokens)
+    }
     if option.method is Method.NGRAM and prompt_lookup is not None:
         config["prompt_lookup_min"], config["prompt_lookup_max"] = prompt_lookup
     if option.method in _SAMPLES_DRAFTS and draft_sample_method is not None:
         config["draft_sample_method"] = draft_sample_method
+    return config
+
+
+def pair_config(
+    method: Method,
+    draft: str | None,
+    num_speculative_tokens: int,
+    *,
+    heterogeneous_vocabulary: bool = False,
+) -> dict[str, str | int | bool]:
+    """Return vLLM's ``speculative_config`` for a way to draft; empty where 0.33 has none.
+
+    Parameters
+    ----------
+    method, draft
+        How and with what; the draft is left out for lookups and for layers of the target.
+    num_speculative_tokens
+        Tokens drafted a round.
+    heterogeneous_vocabulary
+        Whether to map the tokens that both vocabularies have; draft models only.
+    """
+    if method not in _ENGINE_METHOD:
+        return {}
+    config: dict[str, str | int | bool] = {"method": _ENGINE_METHOD[method]}
+    if method not in _WITHOUT_CHECKPOINT and draft is not None and draft != _BUILT_IN:
+        config["model"] = draft
+    config["num_speculative_tokens"] = num_speculative_tokens
+    if method is Method.PEAGLE:
+        config["parallel_drafting"] = True
+    if heterogeneous_vocabulary and method is Method.DRAFT_MODEL:
+        config["use_heterogeneous_vocab"] = True
     return config
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from capplan.facts.api_prices import ApiPrice, load_api_prices
+from capplan.facts.api_prices import load_api_prices
+from capplan.facts.gpu_names import GpuNames, load_gpu_names, whole_gpu
 from capplan.facts.gpus import load_gpus
 from capplan.facts.llms import IncompleteLlm, load_llms
 from capplan.facts.lookup import resolve
@@ -18,7 +19,7 @@ from capplan.resources import models_db_dir
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import AcceptanceFact, Claim, Pairing
-from capplan.schema.price import PriceRow, Purchase
+from capplan.schema.price import ApiPrice, PriceRow, Purchase
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,18 @@ class Catalog:
     acceptance: tuple[AcceptanceFact, ...]
     prices: tuple[PriceRow, ...]
     claims: tuple[Claim, ...]
+    price_origin: str = "shipped with capplan"
+    """Which prices these are, for people: the shipped ones, a user's files, or both."""
 
     @cached_property
     def api_prices(self) -> tuple[ApiPrice, ...]:
         """Token prices of hosted APIs; read when first asked for."""
         return load_api_prices(self.directory / "api_prices")
+
+    @cached_property
+    def gpu_names(self) -> GpuNames:
+        """What drivers, schedulers, clouds and people call the GPUs; read when first asked for."""
+        return load_gpu_names(self.directory, self.gpus)
 
     @cached_property
     def _gpu_by_id(self) -> dict[str, GpuSpec]:
@@ -68,14 +76,16 @@ class Catalog:
         return {pair: tuple(found) for pair, found in grouped.items()}
 
     def gpu(self, gpu_id: str) -> GpuSpec:
-        """Return a GPU; ``H200`` or ``h200-sxm-141gb`` will do.
+        """Return a GPU; ``h200-sxm-141gb``, ``H100 SXM`` or a driver's name for it will do.
 
         Raises
         ------
         UnknownIdError
-            If no GPU, or more than one, has this name.
+            If no GPU has this name, several have, or it names a part of one or a whole machine.
         """
-        return self._gpu_by_id[resolve(gpu_id, self._gpu_by_id, "GPU")]
+        if gpu_id in self._gpu_by_id:
+            return self._gpu_by_id[gpu_id]
+        return self._gpu_by_id[whole_gpu(self.gpu_names.look_up(gpu_id), gpu_id)]
 
     def llm(self, llm_id: str) -> LlmSpec:
         """Return an LLM; ``qwen3-32b`` or ``Qwen/Qwen3-32B`` will do.

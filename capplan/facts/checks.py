@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from capplan.facts.catalog import Catalog
-from capplan.schema.gpu import GpuSpec
+from capplan.facts.instances import InstanceKind
+from capplan.schema.gpu import GpuIdentity, GpuSpec
 from capplan.schema.llm import LlmSpec
 from capplan.schema.provenance import Source
 
@@ -17,7 +18,7 @@ _FULL_DATE_LENGTH = len("2026-09-25")
 
 def check_catalog(catalog: Catalog) -> tuple[str, ...]:
     """Return every violation, in words; empty for a sound catalogue."""
-    parts = (_ids, _sources, _gpus, _llms, _pairings, _acceptance, _prices)
+    parts = (_ids, _sources, _gpus, _llms, _pairings, _acceptance, _prices, _gpu_names, _instances)
     return tuple(problem for part in parts for problem in part(catalog))
 
 
@@ -73,11 +74,15 @@ def _gpu_rates(gpu: GpuSpec) -> Iterator[str]:
     rates = [rate for rate in chain if rate is not None]
     if rates != sorted(rates):
         yield f"{gpu.id}: dense rates must not fall from bf16 to fp8 to fp4, got {rates}"
-    # Ridge points of accelerators sold since 2020 lie between 75 and 600 FLOP a byte: a value
+    # Ridge points of accelerators sold since 2020 lie between 75 and 600 FLOP a byte; those cut
+    # down for export (H20: 148 TFLOP/s beside 4 TB/s) and older ones in fp16 begin at 25. A value
     # outside means a slipped unit or a sparse rate.
-    ridge = gpu.bf16_flops_per_s / gpu.memory_bytes_per_s
-    if not 75 <= ridge <= 600:
-        yield f"{gpu.id}: {ridge:.0f} bf16 FLOP a byte is outside 75 to 600"
+    rate = gpu.bf16_flops_per_s or gpu.fp16_flops_per_s or 0.0
+    ridge = rate / gpu.memory_bytes_per_s
+    if not 25 <= ridge <= 600:
+        yield f"{gpu.id}: {ridge:.0f} bf16 FLOP a byte is outside 25 to 600"
+    if (gpu.bf16_flops_per_s > 0) == (gpu.fp16_flops_per_s is not None):
+        yield f"{gpu.id}: an fp16 rate is stated exactly where there is no bf16"
 
 
 def _llms(catalog: Catalog) -> Iterator[str]:
@@ -110,7 +115,7 @@ def _pairings(catalog: Catalog) -> Iterator[str]:
         if target is None or draft is None:
             continue
         same = target.vocab_size == draft.vocab_size
-        if same == pairing.vocab_check.startswith("MISMATCH"):
+        if same == pairing.vocab_check.startswith("padded"):
             yield (
                 f"{pairing.target} with {pairing.draft}: vocab_check {pairing.vocab_check!r}, "
                 f"sizes {target.vocab_size} and {draft.vocab_size}"
@@ -144,3 +149,45 @@ def _prices(catalog: Catalog) -> Iterator[str]:
         listed = on_demand.get((price.provider, price.instance, price.region))
         if price.purchase == "spot" and listed is not None and price.usd_per_hour > listed:
             yield f"{price.provider} {price.instance}: spot costs more than on demand"
+
+
+def _gpu_names(catalog: Catalog) -> Iterator[str]:
+    """Every name leads to the GPU that lists it, and every slice to a GPU of the catalogue."""
+    names = catalog.gpu_names
+    gpus = {gpu.id: gpu for gpu in catalog.gpus}
+    for gpu in catalog.gpus:
+        for name in (gpu.id, *gpu.device_names):
+            answer = names.look_up(name)
+            if not isinstance(answer, GpuIdentity) or answer.gpu != gpu.id:
+                yield f"{gpu.id}: its name {name!r} does not lead to it"
+    for kind, row_gpu in (
+        *(("MIG profile", row.gpu) for row in names.mig),
+        *(("virtual GPU", row.gpu) for row in names.vgpu),
+        *((f"instance {row.instance}", row.gpu) for row in names.instances),
+    ):
+        if row_gpu not in gpus:
+            yield f"{kind}: GPU {row_gpu!r} is not in gpus.csv"
+    for row in names.mig:
+        if row.memory_slices > row.memory_slices_of or row.compute_slices > row.compute_slices_of:
+            yield f"{row.gpu} {row.profile}: more slices than the GPU has"
+
+
+_LISTED_PROVIDERS = frozenset({"aws", "azure", "gcp", "oci"})
+"""Providers whose instance types are facts of their own; others name theirs freely."""
+
+
+def _instances(catalog: Catalog) -> Iterator[str]:
+    """Prices and instance types must say the same of one name."""
+    names = catalog.gpu_names
+    machines = (i for i in names.instances if i.kind is InstanceKind.INSTANCE)
+    yield from _repeated("instance", (machine.instance.lower() for machine in machines))
+    for price in catalog.prices:
+        name = f"{price.provider} {price.instance}"
+        known = names.instance(price.instance)
+        if known is None or known.provider != price.provider:
+            if price.provider in _LISTED_PROVIDERS:
+                yield f"{name}: priced, but not in models_db/instances"
+            continue
+        if (known.gpu, known.gpu_count) != (price.gpu, price.gpu_count):
+            told = f"{known.gpu_count} x {known.gpu}"
+            yield f"{name}: priced as {price.gpu_count} x {price.gpu}, is {told}"

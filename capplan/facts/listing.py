@@ -10,7 +10,7 @@ from capplan.facts.catalog import Catalog
 from capplan.facts.llms import IncompleteLlm
 from capplan.facts.lookup import resolve
 from capplan.schema.base import Value
-from capplan.schema.gpu import GpuSpec
+from capplan.schema.gpu import GpuIdentity, GpuSpec
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import AcceptanceFact, Claim, Pairing
 from capplan.schema.price import PriceRow
@@ -141,13 +141,13 @@ def price_listing(prices: Iterable[PriceRow]) -> Listing:
         "region": lambda p: p.region,
         "purchase": lambda p: p.purchase.value,
         "tier": lambda p: p.tier,
-        "USD/GPU-h": lambda p: _number(p.usd_per_gpu_hour, 2),
+        "USD/GPU-h": lambda p: _number(float(p.usd_per_gpu_hour), 2),
         "date": lambda p: _date(p.source),
     }
     ranked = sorted(prices, key=lambda p: (p.gpu, p.usd_per_gpu_hour))
     listing = _listing("prices", cells, ranked)
     records = tuple(
-        {**record, "usd_per_gpu_hour": price.usd_per_gpu_hour}
+        {**record, "usd_per_gpu_hour": float(price.usd_per_gpu_hour)}
         for record, price in zip(listing.records, ranked, strict=True)
     )
     return Listing(listing.name, listing.headers, listing.rows, records)
@@ -187,7 +187,10 @@ def show(catalog: Catalog, name: str) -> tuple[Record | None, tuple[Listing, ...
     paired = (side for p in catalog.pairings for side in (p.target, p.draft))
     # Claims and providers by their full name only: `a100` must not mean a claim about A100s.
     named = {known.lower(): known for known in (*providers, *claimed)}
-    found = named.get(name.lower()) or resolve(name, (*own, *paired, *sorted(providers)), "id")
+    answer = catalog.gpu_names.look_up(name)
+    gpu_id = answer.gpu if isinstance(answer, GpuIdentity) and answer.slice is None else None
+    names = (*own, *paired, *sorted(providers))
+    found = named.get(name.lower()) or gpu_id or resolve(name, names, "id")
     fact = own.get(found) or claimed.get(found)
     listings = (
         price_listing(p for p in catalog.prices if found in (p.gpu, p.provider)),

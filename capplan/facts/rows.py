@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
@@ -126,9 +127,14 @@ def build(model: type[V], row: Row, values: Mapping[str, object]) -> V:
         first = error.errors()[0]
         column = ".".join(map(str, first["loc"])) or "row"
         raise FactsError(
-            f"{row.path}:{row.line}: column {column} is {first['input']!r}: {first['msg']}.",
+            f"{row.path}:{row.line}: column {column} is {_shown(first['input'])}: {first['msg']}.",
             "Correct the row; models_db/README.md describes the columns.",
         ) from None
+
+
+def _shown(value: object) -> str:
+    """Return a value as it stands in the file; ``repr`` of a Decimal does not."""
+    return str(value) if isinstance(value, Decimal) else repr(value)
 
 
 def filled(row: Row, skip: tuple[str, ...] = PROVENANCE) -> dict[str, object]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from capplan.economics.bill import MONTH_HOURS, Tariff, monthly_bill
 from capplan.economics.cost import (
     nodes_needed,
     replicas_for,
@@ -15,10 +18,10 @@ from capplan.economics.cost import (
     usd_per_month,
 )
 from capplan.planning.hardware import Evaluated
-from capplan.planning.inputs import OWN_PRICE_TIER
-from capplan.schema.price import PriceRow
+from capplan.planning.terms import Terms
+from capplan.schema.price import MonthlyBill, PriceRow
 from capplan.schema.workload import Workload
-from capplan.units import SECONDS_PER_MONTH
+from capplan.units import SECONDS_PER_HOUR
 
 Floats = NDArray[np.float64]
 
@@ -32,16 +35,27 @@ class Candidate:
     hardware_index: int
     n_index: int
     price: PriceRow
+    tariff: Tariff
     batch_index: int
     """Batch of the largest throughput within memory and limits."""
     replicas: int
-    nodes: int
     planned_tokens_per_s: float
     usd_month: float
+    """The bill as the search ranks it; :attr:`bill` is exact."""
     usd_per_million: float
     tpot_s: float
     concurrency: float
     """Requests decoded at once by one replica at the planned load."""
+
+    @property
+    def tensor_parallel(self) -> int:
+        """GPUs of a replica."""
+        return self.evaluated.choices[self.hardware_index].tensor_parallel
+
+    @cached_property
+    def bill(self) -> MonthlyBill:
+        """The month's bill, exact."""
+        return monthly_bill(self.replicas, self.tensor_parallel, self.tariff)
 
     @property
     def num_speculative_tokens(self) -> int:
@@ -64,12 +78,14 @@ class Candidate:
         )
 
 
-def required_tokens_per_s(workload: Workload) -> float | None:
-    """Return the output tokens a second that the workload asks for; None without a rate."""
+def required_tokens_per_s(
+    workload: Workload, serving_hours: Decimal = MONTH_HOURS
+) -> float | None:
+    """Return the output tokens a second of the serving hours; None without a rate."""
     if workload.requests_per_s is not None:
         return workload.requests_per_s * workload.output_tokens
     if workload.output_tokens_per_month is not None:
-        return workload.output_tokens_per_month / SECONDS_PER_MONTH
+        return workload.output_tokens_per_month / (float(serving_hours) * SECONDS_PER_HOUR)
     return None
 
 
@@ -82,14 +98,18 @@ def capacity(evaluated: Evaluated) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def fits_node(row: PriceRow, tensor_parallel: int) -> bool:
-    """Whether a replica fits the offer; own prices hold for exactly the size they were made."""
-    if row.tier == OWN_PRICE_TIER:
+    """Whether a replica fits the offer; a price by the GPU is written for exactly one size."""
+    if row.any_count:
         return row.gpu_count == tensor_parallel
     return tensor_parallel <= row.gpu_count
 
 
 def price_candidates(
-    target_index: int, evaluated: Evaluated, prices: Sequence[PriceRow], workload: Workload
+    target_index: int,
+    evaluated: Evaluated,
+    prices: Sequence[PriceRow],
+    workload: Workload,
+    terms: Terms,
 ) -> list[Candidate]:
     """Return the best N of every (hardware, price row) that is feasible at all."""
     throughput, best_batch = capacity(evaluated)
@@ -101,35 +121,58 @@ def price_candidates(
         if not throughput[h].any():
             continue
         found.extend(
-            _best_length(target_index, evaluated, h, row, throughput, best_batch, workload)
+            _best_length(
+                target_index,
+                evaluated,
+                h,
+                _Offer(row, terms.tariff(row, choice.gpu)),
+                (throughput, best_batch),
+                workload,
+            )
             for row in by_gpu.get(choice.gpu_id, ())
             if fits_node(row, choice.tensor_parallel)
         )
     return found
 
 
+@dataclass(frozen=True)
+class _Offer:
+    row: PriceRow
+    tariff: Tariff
+
+
+def usd_per_month_for(replicas: Floats, tensor_parallel: int, tariff: Tariff) -> Floats:
+    """Return the bills of so many replicas, in float: what :func:`monthly_bill` says exactly."""
+    if tariff.share_node:
+        gpus = replicas * tensor_parallel
+    else:
+        gpus = nodes_needed(replicas, tensor_parallel, tariff.gpus_per_node) * tariff.gpus_per_node
+    return usd_per_month(gpus, float(tariff.usd_per_gpu_hour), float(tariff.paid_hours))
+
+
 def _best_length(
     target_index: int,
     evaluated: Evaluated,
     h: int,
-    row: PriceRow,
-    throughput: Floats,
-    best_batch: NDArray[np.int64],
+    offer: _Offer,
+    capacities: tuple[Floats, NDArray[np.int64]],
     workload: Workload,
 ) -> Candidate:
+    throughput, best_batch = capacities
+    tariff = offer.tariff
     lengths = [n for n in range(throughput.shape[1]) if throughput[h, n] > 0]
     tp = evaluated.choices[h].tensor_parallel
     rates = throughput[h, lengths]
-    required = required_tokens_per_s(workload)
+    required = required_tokens_per_s(workload, tariff.serving_hours)
     if required is None:
-        replicas = np.full(len(lengths), float(row.gpu_count // tp))
+        at_once = 1 if tariff.share_node else tariff.gpus_per_node // tp
+        replicas = np.full(len(lengths), float(at_once))
         planned = rates * replicas * workload.utilisation
     else:
         replicas = replicas_for(required, rates, workload.utilisation)
         planned = np.full(len(lengths), required)
-    nodes = nodes_needed(replicas, tp, row.gpu_count)
-    month = usd_per_month(nodes, row.usd_per_hour)
-    million = usd_per_million_tokens(month, planned)
+    month = usd_per_month_for(replicas, tp, tariff)
+    million = usd_per_million_tokens(month, planned, float(tariff.serving_hours))
     options = []
     for i, n in enumerate(lengths):
         concurrency, tpot = operating_point(
@@ -141,10 +184,10 @@ def _best_length(
                 evaluated=evaluated,
                 hardware_index=h,
                 n_index=n,
-                price=row,
+                price=offer.row,
+                tariff=tariff,
                 batch_index=int(best_batch[h, n]),
                 replicas=int(replicas[i]),
-                nodes=int(nodes[i]),
                 planned_tokens_per_s=float(planned[i]),
                 usd_month=float(month[i]),
                 usd_per_million=float(million[i]),

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from capplan.estimate.curves import AcceptanceCurve, curve_from_alpha, curve_from_facts
 from capplan.estimate.evidence import ProfileEvidence
+from capplan.planning.pairing.engine_rules import ENGINES, Asked
+from capplan.planning.pairing.vocabulary import compare_vocabularies, sizes_text
+from capplan.schema.cache import CacheLayers, kv_bytes_per_token
 from capplan.schema.llm import LlmSpec
+from capplan.schema.pair import PairVerdict
 from capplan.schema.pairing import AcceptanceFact, Method, Pairing
 from capplan.schema.plan import PlanRequest
 from capplan.schema.provenance import Kind, Source
@@ -57,7 +61,10 @@ def head_spec(target: LlmSpec, pairing: Pairing) -> LlmSpec | None:
     """
     if pairing.draft_params is None:
         return None
-    kv = None if target.kv_bytes_per_token is None else target.kv_bytes_per_token / target.layers
+    cache = _one_layer(target)
+    kv = kv_bytes_per_token(cache) if cache else None
+    if not cache and target.kv_bytes_per_token is not None:
+        kv = target.kv_bytes_per_token / target.layers
     weight_bytes = pairing.draft_params * _BYTES_PER_HEAD_PARAM
     read_bytes = weight_bytes
     if pairing.method in _SHARES_OUTPUT_LAYER:
@@ -74,6 +81,7 @@ def head_spec(target: LlmSpec, pairing: Pairing) -> LlmSpec | None:
         vocab_size=target.vocab_size,
         kv_bytes_per_token=kv,
         kv_heads=target.kv_heads,
+        cache=cache,
         dtype="bfloat16",
         licence=pairing.licence,
         source=Source(
@@ -82,6 +90,38 @@ def head_spec(target: LlmSpec, pairing: Pairing) -> LlmSpec | None:
             date=pairing.source.date,
         ),
     )
+
+
+def built_in_spec(target: LlmSpec) -> LlmSpec | None:
+    """Return the MTP layers that a checkpoint carries as a draft; None if it has none known."""
+    if not target.mtp_layers or target.mtp_params is None:
+        return None
+    one = _one_layer(target)
+    cache = tuple(group.model_copy(update={"layers": target.mtp_layers}) for group in one)
+    size = target.mtp_params * target.weight_bytes / target.params_total
+    return LlmSpec(
+        id=f"{target.id} (MTP layers)",
+        family=target.family,
+        params_total=target.mtp_params,
+        params_active=target.mtp_params,
+        weight_bytes=size,
+        weight_bytes_active=size,
+        layers=target.mtp_layers,
+        hidden=target.hidden,
+        vocab_size=target.vocab_size,
+        kv_bytes_per_token=kv_bytes_per_token(cache) if cache else None,
+        kv_heads=target.kv_heads,
+        heads=target.heads,
+        cache=cache,
+        dtype=target.dtype,
+        source=target.source,
+    )
+
+
+def _one_layer(target: LlmSpec) -> tuple[CacheLayers, ...]:
+    """Return a layer that keeps every token in the shape of the target's own; none if unknown."""
+    kept = next((group for group in target.cache if group.grows), None)
+    return () if kept is None else (kept.model_copy(update={"layers": 1}),)
 
 
 def draftings_for(
@@ -228,14 +268,31 @@ def _model_drafting(
 ) -> Drafting:
     facts = [f for f in acceptance if f.draft == draft.id and f.method is Method.DRAFT_MODEL]
     curve = _curve(facts, request)
-    blocked: Blocked | None = None
-    if draft.vocab_size != target.vocab_size:
-        blocked = Blocked(
-            "vocabulary",
-            f"{target.id} has {target.vocab_size} tokens, {draft.id} has {draft.vocab_size}",
-            "Choose a draft of the same vocabulary, or use_heterogeneous_vocab on the engine, "
-            "which costs speed and is not planned here.",
-        )
-    elif curve is None:
+    blocked = _vocabulary_blocked(target, draft, request)
+    if blocked is None and curve is None:
         blocked = _unknown_acceptance(target.id, draft.id, Method.DRAFT_MODEL)
     return Drafting(Method.DRAFT_MODEL, draft.id, draft, curve, blocked)
+
+
+def _vocabulary_blocked(target: LlmSpec, draft: LlmSpec, request: PlanRequest) -> Blocked | None:
+    """Return what stands between two vocabularies, as ``capplan pair`` judges them."""
+    compared = compare_vocabularies(target, draft)
+    if compared.verdict is PairVerdict.REFUSE:
+        return Blocked(
+            "vocabulary",
+            f"{target.id} + {draft.id}: {compared.reason}",
+            "Choose a draft of the target's own family; capplan pair TARGET lists them.",
+        )
+    engine = ENGINES.get(request.engine)
+    if engine is None:
+        return None
+    answer = engine.answer(Asked(Method.DRAFT_MODEL, compared.facts))
+    if answer.accepts is not False:
+        return None
+    return Blocked(
+        "vocabulary_padded",
+        f"{target.id} + {draft.id}: the same tokenizer, but the engine wants equal vocab_size "
+        f"and the embeddings are padded unequally ({sizes_text(compared.facts)})",
+        "Choose a draft of the target's vocab_size. vLLM's use_heterogeneous_vocab would run the "
+        "pair; what it costs was not measured, so it is not planned (capplan pair says more).",
+    )

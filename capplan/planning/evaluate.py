@@ -72,6 +72,10 @@ class Grid:
     within_tpot: Booleans
     within_ttft: Booleans
     memory: MemoryPlan
+    request_tokens: Floats
+    """Length of a whole request along the N axis, the tokens of one more round included."""
+    request_bytes: Floats
+    """KV bytes of such a request, shape (hardware, N, 1)."""
     decode_relative_se: Floats
     """Along the hardware axis."""
 
@@ -88,6 +92,15 @@ class _Drafting:
     lengths: Floats
     drafted: Floats
     share: Floats
+
+
+def draft_lengths(
+    curve: AcceptanceCurve | None, max_num_speculative_tokens: int
+) -> NDArray[np.int64]:
+    """Return the N axis: 1 to the largest, or 0 alone where nothing drafts."""
+    if curve is None:
+        return np.array([0])
+    return np.arange(1, max_num_speculative_tokens + 1)
 
 
 def _draft_seconds(models: StepModels, fixed_s: float, context: float) -> Floats:
@@ -126,12 +139,11 @@ def evaluate(
     curve
         Acceptance; None evaluates plain decoding alone.
     memory
-        Arrays of shape (hardware, 1, 1).
+        Arrays of shape (hardware, N, 1).
     max_num_seqs
         The engine's batch limit, shape (hardware, 1, 1).
     """
-    count = max_num_speculative_tokens
-    lengths = np.arange(1, count + 1) if curve is not None else np.array([0])
+    lengths = draft_lengths(curve, max_num_speculative_tokens)
     n = lengths.astype(float)[None, :, None]
     tau = np.ones_like(n) if curve is None else curve.tokens_per_round[lengths][None, :, None]
     tau_se = np.zeros_like(n) if curve is None else curve.relative_se[lengths][None, :, None]
@@ -153,7 +165,9 @@ def evaluate(
     queue = models.prefill_factor_base + models.prefill_factor_per_request * BATCHES
     ttft = models.first_token_s + queue * workload.prompt_tokens * prefill
     sequence = workload.prompt_tokens + workload.output_tokens + n + 1.0
-    fits = (BATCHES * sequence <= memory.kv_tokens) & (max_num_seqs >= BATCHES)
+    request_bytes = memory.request_bytes(sequence)
+    fits = BATCHES * request_bytes <= memory.kv_pool_bytes
+    fits &= max_num_seqs >= BATCHES
     fits &= (n == 0) | (BATCHES * (n + 1.0) <= models.max_verified_tokens)
     cost_ratio = None
     if curve is not None:
@@ -191,6 +205,8 @@ def evaluate(
         within_tpot=_within(full(tpot), slo.tpot_ms),
         within_ttft=_within(full(ttft), slo.ttft_ms),
         memory=memory,
+        request_tokens=sequence[0, :, 0],
+        request_bytes=request_bytes,
         decode_relative_se=np.broadcast_to(
             np.ravel(models.target.relative_se), (shape[0],)
         ).astype(float),

@@ -13,6 +13,8 @@ from capplan.schema.llm import LlmSpec
 from capplan.schema.plan import PlanRequest, Rejection
 from capplan.units import BYTES_PER_GIB, MS_PER_S
 
+_MORE_MEMORY = "A larger tensor-parallel size, a GPU with more memory, or shorter requests."
+
 
 @dataclass
 class RejectionLog:
@@ -53,15 +55,7 @@ def log_infeasible(
         choice = evaluated.choices[h]
         label = f"{_label(target, evaluated)} on {choice.tensor_parallel} x {choice.gpu_name}"
         if not grid.fits_memory[h].any():
-            memory = grid.memory
-            need = request.workload.prompt_tokens + request.workload.output_tokens + 1
-            kv = float(memory.kv_bytes_per_token[h, 0, 0])
-            short = (need - float(memory.kv_tokens[h, 0, 0])) * kv / BYTES_PER_GIB
-            log.add(
-                "memory",
-                f"{label}: one request of {need} tokens lacks {short:.1f} GiB a GPU",
-                "A larger tensor-parallel size, a GPU with more memory, or shorter requests.",
-            )
+            log.add("memory", f"{label}: {_lacking(evaluated, int(h))}", _MORE_MEMORY)
         elif not (grid.fits_memory & grid.within_tpot)[h].any():
             best = float(grid.tpot_s[h].min()) * MS_PER_S
             log.add(
@@ -76,6 +70,43 @@ def log_infeasible(
                 f"{label}: TTFT is {best:.0f} ms at best, limit {request.slo.ttft_ms or 0:g} ms",
                 "A faster GPU, shorter prompts, or a looser --slo-ttft.",
             )
+
+
+def log_indivisible(log: RejectionLog, llm: LlmSpec, tensor_parallel: int, gpu: str) -> bool:
+    """Record a group that cannot split the query heads evenly; say whether it is one."""
+    if llm.heads is None or llm.heads % tensor_parallel == 0:
+        return False
+    sizes = [size for size in (1, 2, 4, 8, 16) if llm.heads % size == 0]
+    log.add(
+        "tensor_parallel",
+        f"{llm.id} on {tensor_parallel} x {gpu}: {llm.heads} query heads are not divisible by "
+        f"{tensor_parallel}",
+        f"A size that divides the heads: {', '.join(map(str, sizes))}.",
+    )
+    return True
+
+
+def _lacking(evaluated: Evaluated, h: int) -> str:
+    """Say what does not fit on a GPU, and by how much."""
+    memory = evaluated.grid.memory
+    pool = float(memory.kv_pool_bytes[h, 0, 0])
+    weights = float((memory.target_weight_bytes + memory.draft_weight_bytes)[h, 0, 0])
+    usable = float(memory.usable_bytes[h, 0, 0])
+    if weights > usable:
+        return (
+            f"weights alone take {weights / BYTES_PER_GIB:.1f} GiB a GPU, "
+            f"the engine lacks {(weights - usable) / BYTES_PER_GIB:.1f} GiB for them"
+        )
+    if pool <= 0:
+        return (
+            f"weights and run time leave no room for KV, "
+            f"it lacks {-pool / BYTES_PER_GIB:.1f} GiB a GPU before the first token"
+        )
+    need = float(evaluated.grid.request_bytes[h, 0, 0])
+    return (
+        f"one request of {evaluated.grid.request_tokens[0]:.0f} tokens needs "
+        f"{need / BYTES_PER_GIB:.1f} GiB of KV a GPU, it lacks {(need - pool) / BYTES_PER_GIB:.1f}"
+    )
 
 
 def log_over_budget(log: RejectionLog, over: list[Candidate], budget_usd_per_month: float) -> None:

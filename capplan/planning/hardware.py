@@ -5,29 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capplan.estimate.memory import MemoryPlan, plan_memory
 from capplan.estimate.steptime import DatasheetStep, HardwareGroup
 from capplan.estimate.uncertainty import combine_relative
+from capplan.planning.choices import HardwareChoice
 from capplan.planning.drafting import Drafting
-from capplan.planning.evaluate import Grid, StepModels, evaluate
-from capplan.planning.inputs import PlanInputs, ProfiledMachine, batch_limit, column
+from capplan.planning.evaluate import Grid, StepModels, draft_lengths, evaluate
+from capplan.planning.inputs import PlanInputs, ProfiledMachine, column
+from capplan.planning.memory import allot, batch_limit
 from capplan.schema.engine import EngineConstants
-from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import Method
 from capplan.schema.plan import PlanRequest, Tier
 from capplan.schema.quantity import Quantity
-
-
-@dataclass(frozen=True)
-class HardwareChoice:
-    """One entry of the hardware axis."""
-
-    gpu_id: str
-    gpu_name: str
-    memory_bytes: float
-    tensor_parallel: int
-    gpu: GpuSpec | None
 
 
 @dataclass(frozen=True)
@@ -52,21 +41,6 @@ def _with_correlation(engine: EngineConstants, value: float) -> EngineConstants:
     return engine.model_copy(update={"expert_correlation": fixed})
 
 
-def _memory(
-    target: LlmSpec,
-    drafting: Drafting,
-    choices: Sequence[HardwareChoice],
-    engine: EngineConstants,
-) -> MemoryPlan:
-    return plan_memory(
-        target,
-        drafting.llm,
-        column([choice.memory_bytes for choice in choices]),
-        column([choice.tensor_parallel for choice in choices]),
-        engine,
-    )
-
-
 def evaluate_catalogue(
     target: LlmSpec,
     drafting: Drafting,
@@ -86,6 +60,7 @@ def evaluate_catalogue(
         else engine.round_ratio_relative_se_dense
     )
     draft = drafting.llm
+    lengths = draft_lengths(drafting.acceptance, request.max_num_speculative_tokens)
     models = StepModels(
         target=step,
         target_low=DatasheetStep(target, group, _with_correlation(engine, spread.low)),
@@ -106,8 +81,8 @@ def evaluate_catalogue(
         models,
         drafting.acceptance,
         request.max_num_speculative_tokens,
-        _memory(target, drafting, choices, engine),
-        column([batch_limit(choice.memory_bytes, engine) for choice in choices]),
+        allot(target, draft, choices, lengths, engine),
+        column([batch_limit(choice, engine) for choice in choices]),
         request.workload,
         request.slo,
     )
@@ -139,6 +114,7 @@ def evaluate_machine(
         machine.gpu_id, device.name, device.memory_bytes, device.count, machine.gpu
     )
     step = evidence.target_step
+    lengths = draft_lengths(drafting.acceptance, request.max_num_speculative_tokens)
     # both halves of the ratio carry the fit's error; really run rounds add their own scatter
     ratio_se = combine_relative(step.relative_se, evidence.round_relative_se)
     models = StepModels(
@@ -161,7 +137,7 @@ def evaluate_machine(
         models,
         drafting.acceptance,
         request.max_num_speculative_tokens,
-        _memory(target, drafting, [choice], engine),
+        allot(target, drafting.llm, [choice], lengths, engine),
         column([machine.max_batch]),
         request.workload,
         request.slo,

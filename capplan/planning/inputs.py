@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 
 from capplan.errors import UnknownIdError
 from capplan.estimate.evidence import ProfileEvidence
+from capplan.planning.terms import OWN_PRICE_TIER, discounted, sized
 from capplan.schema.engine import EngineConstants
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
@@ -17,9 +19,6 @@ from capplan.schema.plan import PlanRequest
 from capplan.schema.price import PriceRow, Purchase
 from capplan.schema.profile import Device
 from capplan.schema.provenance import Kind, Source
-
-OWN_PRICE_TIER = "own"
-"""Tier of rows made from ``--gpu-price``: any number of GPUs at that price a GPU."""
 
 PROFILE_PRICE_KEY = "profile"
 
@@ -86,7 +85,8 @@ class PlanInputs:
 def usable_prices(inputs: PlanInputs, request: PlanRequest) -> list[PriceRow]:
     """Return the price rows that the request allows, its own prices included."""
     rows = [row for row in inputs.prices if _allowed(row, inputs, request)]
-    return [*rows, *_own_rows(inputs, request)]
+    rows = discounted(rows, request.list_discount)
+    return [*sized(rows, request.tensor_parallel), *_own_rows(inputs, request)]
 
 
 def _allowed(row: PriceRow, inputs: PlanInputs, request: PlanRequest) -> bool:
@@ -120,7 +120,9 @@ def _own_rows(inputs: PlanInputs, request: PlanRequest) -> list[PriceRow]:
     return rows
 
 
-def _own_row(gpu_id: str, name: str, count: int, usd_per_hour: float, source: Source) -> PriceRow:
+def _own_row(
+    gpu_id: str, name: str, count: int, usd_per_hour: Decimal, source: Source
+) -> PriceRow:
     return PriceRow(
         provider="own",
         instance=f"{count} x {name}" if count > 1 else name,
@@ -129,6 +131,7 @@ def _own_row(gpu_id: str, name: str, count: int, usd_per_hour: float, source: So
         region="own",
         purchase=Purchase.ON_DEMAND,
         tier=OWN_PRICE_TIER,
+        any_count=True,
         usd_per_hour=usd_per_hour,
         source=source,
     )
@@ -144,12 +147,6 @@ def machine_prices(
         source = Source(kind=Kind.ASSUMED, reference="stated with the request (--gpu-price)")
         return [_own_row(machine.gpu_id, device.name, device.count, usd * device.count, source)]
     return [row for row in prices if row.gpu == machine.gpu_id]
-
-
-def batch_limit(memory_bytes: float, engine: EngineConstants) -> float:
-    """Return the engine's default limit of concurrent sequences on such a GPU."""
-    large = memory_bytes >= engine.large_gpu_bytes
-    return float(engine.max_num_seqs_large_gpu if large else engine.max_num_seqs_small_gpu)
 
 
 def column(values: Sequence[float]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capplan.economics.cost import (
-    nodes_needed,
-    replicas_for,
-    usd_per_million_tokens,
-    usd_per_month,
-)
+from capplan.economics.cost import replicas_for, usd_per_million_tokens
 from capplan.estimate.uncertainty import Z_95, combine_relative
-from capplan.planning.candidates import Candidate, at_concurrency, required_tokens_per_s
+from capplan.planning.candidates import (
+    Candidate,
+    at_concurrency,
+    required_tokens_per_s,
+    usd_per_month_for,
+)
 from capplan.schema.llm import LlmSpec
 from capplan.schema.plan import AcceptanceFigure, LoadPoint, MemoryFigure, PlanOption
+from capplan.schema.price import BillItem
 from capplan.schema.quantity import Quantity
 from capplan.schema.workload import Workload
 from capplan.units import MS_PER_S, SECONDS_PER_HOUR, TOKENS_PER_MILLION
@@ -61,8 +62,7 @@ def build_option(
     capacity = rate * candidate.replicas
     month, million = _money(candidate, rate, errors, workload)
     total_share = workload.output_tokens / (workload.output_tokens + workload.prompt_tokens)
-    gpus = candidate.nodes * price.gpu_count
-    used = candidate.replicas * choice.tensor_parallel
+    bill = candidate.bill
 
     def here(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
         return at_concurrency(evaluated, values, candidate.concurrency)
@@ -77,19 +77,21 @@ def build_option(
         gpu_name=choice.gpu_name,
         tensor_parallel=choice.tensor_parallel,
         replicas=candidate.replicas,
-        gpus_rented=gpus,
+        gpus_rented=bill.gpus_paid,
         provider=price.provider,
         instance=price.instance,
         region=price.region,
         purchase=price.purchase,
         price_tier=price.tier,
         price_source=price.source,
-        usd_per_gpu_hour=price.usd_per_gpu_hour,
+        usd_per_gpu_hour=float(price.usd_per_gpu_hour),
         concurrency=max(round(candidate.concurrency), 1),
         max_concurrency=int(grid.batches[candidate.batch_index]),
         utilisation=candidate.planned_tokens_per_s / capacity,
         usd_per_month=month,
-        usd_per_month_idle=candidate.usd_month * (gpus - used) / gpus,
+        usd_per_month_idle=float(bill.usd(BillItem.IDLE_GPUS)),
+        bill=bill,
+        term_months=price.term_months,
         usd_per_million_output_tokens=million,
         usd_per_million_total_tokens=million.scaled(total_share),
         usd_per_thousand_requests=million.scaled(
@@ -127,6 +129,7 @@ def _option_id(candidate: Candidate, target: LlmSpec) -> str:
         price.instance,
         price.region,
         price.purchase.value,
+        *([f"{price.term_months}-months"] if price.term_months else []),
     ]
     return "/".join(part.replace(" ", "-") for part in parts)
 
@@ -139,18 +142,19 @@ def _money(
     With a load, a slower replica means more replicas: the bill moves in whole nodes. Without one
     the bill is exact and the tokens it buys move.
     """
-    required = required_tokens_per_s(workload)
+    tariff, usd = candidate.tariff, float(candidate.bill.total_usd)
+    serving_hours = float(tariff.serving_hours)
+    required = required_tokens_per_s(workload, tariff.serving_hours)
     if required is None:
-        million = Quantity.from_relative_se(candidate.usd_per_million, errors.tpot)
-        return Quantity.exact(candidate.usd_month), million
+        mid = float(usd_per_million_tokens(usd, candidate.planned_tokens_per_s, serving_hours))
+        return Quantity.exact(usd), Quantity.from_relative_se(mid, errors.tpot)
     spread = float(np.exp(Z_95 * errors.tpot))
-    tp = candidate.evaluated.choices[candidate.hardware_index].tensor_parallel
-    price = candidate.price
     rates = replica_rate * np.array([spread, 1.0 / spread])
-    nodes = nodes_needed(replicas_for(required, rates, workload.utilisation), tp, price.gpu_count)
-    low, high = usd_per_month(nodes, price.usd_per_hour)
-    month = Quantity(low=float(low), mid=candidate.usd_month, high=float(high))
-    per_dollar = float(usd_per_million_tokens(1.0, required))
+    replicas = replicas_for(required, rates, workload.utilisation)
+    low, high = usd_per_month_for(replicas, candidate.tensor_parallel, tariff)
+    # the middle is exact, the ends are not: they must not cross it by a rounding
+    month = Quantity(low=min(float(low), usd), mid=usd, high=max(float(high), usd))
+    per_dollar = float(usd_per_million_tokens(1.0, required, serving_hours))
     return month, month.scaled(per_dollar)
 
 
@@ -189,20 +193,29 @@ def _acceptance(candidate: Candidate) -> AcceptanceFigure | None:
 
 
 def _memory(candidate: Candidate) -> MemoryFigure:
-    memory, h = candidate.evaluated.grid.memory, candidate.hardware_index
-    choice = candidate.evaluated.choices[h]
+    """Return the bytes of one GPU, and how many requests of the workload's length they hold."""
+    grid, h = candidate.evaluated.grid, candidate.hardware_index
+    memory, tokens = grid.memory, float(grid.request_tokens[candidate.n_index])
 
     def value(array: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
-        return float(array[h, 0, 0])
+        return float(array[h, candidate.n_index if array.shape[1] > 1 else 0, 0])
 
+    concurrency = value(memory.kv_pool_bytes) / value(grid.request_bytes)
     return MemoryFigure(
-        gpu_bytes=choice.memory_bytes,
+        gpu_bytes=value(memory.capacity_bytes),
         usable_bytes=value(memory.usable_bytes),
         target_weight_bytes=value(memory.target_weight_bytes),
         draft_weight_bytes=value(memory.draft_weight_bytes),
         overhead_bytes=value(memory.overhead_bytes),
+        activation_bytes=value(memory.activation_bytes),
+        cuda_graph_bytes=value(memory.cuda_graph_bytes),
+        non_torch_bytes=value(memory.non_torch_bytes),
+        buffer_bytes=value(memory.buffer_bytes),
+        kv_pool_bytes=value(memory.kv_pool_bytes),
         kv_bytes_per_token=value(memory.kv_bytes_per_token),
-        kv_tokens=value(memory.kv_tokens),
+        kv_tokens=concurrency * tokens,
+        request_tokens=int(tokens),
+        max_concurrency=concurrency,
     )
 
 
@@ -210,8 +223,8 @@ def _load_curve(candidate: Candidate, errors: _Errors) -> tuple[LoadPoint, ...]:
     """Follow the option over the batches that memory allows; limits may be exceeded there."""
     evaluated = candidate.evaluated
     grid, h, n = evaluated.grid, candidate.hardware_index, candidate.n_index
-    tp = evaluated.choices[h].tensor_parallel
-    usd_per_s = candidate.price.usd_per_gpu_hour * tp / SECONDS_PER_HOUR
+    tp = candidate.tensor_parallel
+    usd_per_s = float(candidate.tariff.usd_per_serving_gpu_hour) * tp / SECONDS_PER_HOUR
     points = []
     for b in np.flatnonzero(grid.fits_memory[h, n]):
         best = int(grid.speedup[h, :, b].argmax())

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from capplan.economics.decimals import exact
 from capplan.estimate.curves import curve_from_alpha
+from capplan.estimate.kvcache import kv_known
 from capplan.planning.candidates import Candidate, fits_node, price_candidates
+from capplan.planning.choices import HardwareChoice
 from capplan.planning.drafting import Drafting, draftings_for
-from capplan.planning.feasibility import RejectionLog, log_infeasible, log_over_budget
+from capplan.planning.feasibility import (
+    RejectionLog,
+    log_indivisible,
+    log_infeasible,
+    log_over_budget,
+)
 from capplan.planning.hardware import (
     Evaluated,
-    HardwareChoice,
     can_profile,
     evaluate_catalogue,
     evaluate_machine,
@@ -25,8 +33,10 @@ from capplan.planning.inputs import (
     machine_prices,
     usable_prices,
 )
+from capplan.planning.memory import handed_out_bytes
 from capplan.planning.options import build_option
 from capplan.planning.ranking import pareto_front, ranked
+from capplan.planning.terms import Terms
 from capplan.schema.llm import LlmSpec
 from capplan.schema.plan import PlanOption, PlanRequest, Rejection
 from capplan.schema.price import PriceRow
@@ -60,7 +70,7 @@ def search(inputs: PlanInputs, request: PlanRequest) -> Outcome:
         If a target is neither in the catalogue nor in a profile.
     """
     log = RejectionLog()
-    prices = usable_prices(inputs, request)
+    prices, terms = usable_prices(inputs, request), Terms.of(request)
     targets = [inputs.target(target) for target in request.targets]
     count, found = 0, []
     for index, target in enumerate(targets):
@@ -73,9 +83,9 @@ def search(inputs: PlanInputs, request: PlanRequest) -> Outcome:
                 for row in offers
                 if row.gpu == choice.gpu_id
             )
-            found.extend(price_candidates(index, item, offers, request.workload))
-    within = [c for c in found if c.usd_month <= request.budget_usd_per_month]
-    over = [c for c in found if c.usd_month > request.budget_usd_per_month]
+            found.extend(price_candidates(index, item, offers, request.workload, terms))
+    within = [c for c in found if _affordable(c, request.budget_usd_per_month)]
+    over = [c for c in found if not _affordable(c, request.budget_usd_per_month)]
     log_over_budget(log, over, request.budget_usd_per_month)
     options = _options(within, targets, request)
     return Outcome(
@@ -85,6 +95,13 @@ def search(inputs: PlanInputs, request: PlanRequest) -> Outcome:
         candidates=count,
         cheapest_over_budget_usd=min((c.usd_month for c in over), default=None),
     )
+
+
+def _affordable(candidate: Candidate, budget_usd: float) -> bool:
+    """Whether the bill is within the budget; a budget equal to the bill, to the cent, is."""
+    if math.isclose(candidate.usd_month, budget_usd, rel_tol=1e-9):
+        return candidate.bill.total_usd <= exact(budget_usd)
+    return candidate.usd_month <= budget_usd
 
 
 def _options(
@@ -153,11 +170,20 @@ def _evaluate_target(
                 continue
             out.append((evaluate_machine(target, drafting, machine, inputs, request), offers))
         rented = [
-            c for c in choices if not on_machine or (c.gpu_id, c.tensor_parallel) not in profiled
+            c
+            for c in choices
+            if (not on_machine or (c.gpu_id, c.tensor_parallel) not in profiled)
+            and not _draft_indivisible(log, drafting, c)
         ]
         if rented and _kv_known(target, drafting, log):
             out.append((evaluate_catalogue(target, drafting, rented, inputs, request), prices))
     return out
+
+
+def _draft_indivisible(log: RejectionLog, drafting: Drafting, choice: HardwareChoice) -> bool:
+    """Whether the draft, which runs with the target's tensor parallelism, cannot be split."""
+    llm = drafting.llm
+    return llm is not None and log_indivisible(log, llm, choice.tensor_parallel, choice.gpu_name)
 
 
 def _distinct(machines: Sequence[ProfiledMachine]) -> list[ProfiledMachine]:
@@ -181,7 +207,7 @@ def _log_unpriced(log: RejectionLog, device_name: str) -> None:
 
 def _kv_known(target: LlmSpec, drafting: Drafting, log: RejectionLog) -> bool:
     for llm in (target, drafting.llm):
-        if llm is not None and llm.kv_bytes_per_token is None:
+        if llm is not None and not kv_known(llm):
             log.add(
                 "kv_unknown",
                 f"{llm.id}: its KV cache has no constant bytes a token that models_db knows",
@@ -205,11 +231,14 @@ def _choices(
     choices = []
     for gpu_id, most in sorted(largest.items()):
         gpu = inputs.gpus[gpu_id]
+        why = gpu.not_planned_because
         if gpu.vendor not in inputs.engine.vendors:
+            vendors = ", ".join(inputs.engine.vendors)
+            why = f"the constants of {inputs.engine.id} were measured on {vendors} GPUs only"
+        if why:
             log.add(
                 "engine_unmeasured",
-                f"{target.id} on {gpu.name}: the constants of {inputs.engine.id} were measured on "
-                f"{', '.join(inputs.engine.vendors)} GPUs only",
+                f"{target.id} on {gpu.name}: {why}",
                 "Profile the pairing on that GPU and pass --profile.",
             )
             continue
@@ -221,7 +250,10 @@ def _choices(
                     "Offers with larger nodes (other providers or tiers), or a smaller size.",
                 )
                 continue
-            choices.append(HardwareChoice(gpu_id, gpu.name, gpu.memory_bytes, tp, gpu))
+            if log_indivisible(log, target, tp, gpu.name):
+                continue
+            memory = handed_out_bytes(gpu, inputs.engine)
+            choices.append(HardwareChoice(gpu_id, gpu.name, memory, tp, gpu))
     return choices
 
 
@@ -240,7 +272,7 @@ def _break_even_note(
         return ""
     if drafting.blocked.reason != "acceptance_unknown":
         return ""
-    if target.kv_bytes_per_token is None or drafting.llm.kv_bytes_per_token is None:
+    if not (kv_known(target) and kv_known(drafting.llm)):
         return ""
     # any curve serves: the cost of a round does not depend on what it yields
     probe = replace(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from capplan.economics.bill import MONTH_HOURS
+from capplan.planning.money import money_assumptions
 from capplan.planning.planner import Outcome
 from capplan.schema.engine import EngineConstants
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Assumption, PlanOption, PlanRequest, PlanVerdict
+from capplan.schema.price import Purchase
 from capplan.schema.provenance import Kind
-from capplan.units import HOURS_PER_MONTH
 
 
 def verdict(outcome: Outcome, request: PlanRequest) -> PlanVerdict:
@@ -42,7 +44,9 @@ def _short(model_id: str) -> str:
     return model_id.rstrip("/").rsplit("/", 1)[-1]
 
 
-_BLOCKS_A_DRAFT = frozenset({"vocabulary", "acceptance_unknown", "draft_unknown"})
+_BLOCKS_A_DRAFT = frozenset(
+    {"vocabulary", "vocabulary_padded", "acceptance_unknown", "draft_unknown"}
+)
 
 
 def _answer(outcome: Outcome, request: PlanRequest) -> str:
@@ -58,7 +62,7 @@ def _answer(outcome: Outcome, request: PlanRequest) -> str:
 def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
     where = (
         f"{best.replicas} replica{'s' if best.replicas > 1 else ''} of "
-        f"{best.tensor_parallel} x {best.gpu_name} at {best.provider}"
+        f"{best.tensor_parallel} x {best.gpu_name} at {best.provider}{_bought(best)}"
     )
     if best.method is Method.NONE:
         return (
@@ -84,6 +88,13 @@ def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
     )
 
 
+def _bought(option: PlanOption) -> str:
+    """Return how the capacity is bought where that is not on demand."""
+    if option.purchase is Purchase.RESERVED:
+        return f" (reserved for {option.term_months} months)"
+    return " (spot)" if option.purchase is Purchase.SPOT else ""
+
+
 def assumptions(
     outcome: Outcome, request: PlanRequest, engine: EngineConstants
 ) -> tuple[Assumption, ...]:
@@ -92,9 +103,13 @@ def assumptions(
     listed = [
         Assumption(
             name="Hours a month",
-            value=f"{HOURS_PER_MONTH:g}",
+            value=f"{float(request.hours_per_month):,.10g}",
             kind=Kind.ASSUMED,
-            source="billing convention, 8,760 / 12",
+            source=(
+                "billing convention, 8,760 / 12"
+                if request.hours_per_month == MONTH_HOURS
+                else "stated with the request (--hours-per-month)"
+            ),
         ),
         Assumption(
             name="Planned utilisation",
@@ -109,6 +124,7 @@ def assumptions(
             source="stated with the request, else capplan's own defaults; lengths are means",
         ),
     ]
+    listed.extend(money_assumptions(outcome.options, request))
     if outcome.options:
         listed.extend(_about(outcome.options[0], engine))
     return tuple(listed)

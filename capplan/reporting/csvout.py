@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable
+from decimal import Decimal
 from operator import attrgetter
 
 from capplan.schema.plan import Plan, PlanOption
@@ -25,6 +26,7 @@ _BEFORE: tuple[str, ...] = (
     "instance",
     "region",
     "purchase",
+    "term_months",
     "price_tier",
     "usd_per_gpu_hour",
     "price_source.kind",
@@ -33,6 +35,10 @@ _BEFORE: tuple[str, ...] = (
     "concurrency",
     "max_concurrency",
     "utilisation",
+    "bill.total_usd",
+    "bill.paid_hours",
+    "bill.serving_hours",
+    "bill.upfront_usd",
     "usd_per_month_idle",
     "planned_output_tokens_per_s",
     "guide_speedup",
@@ -61,8 +67,15 @@ _AFTER: tuple[str, ...] = (
     "memory.target_weight_bytes",
     "memory.draft_weight_bytes",
     "memory.overhead_bytes",
+    "memory.activation_bytes",
+    "memory.cuda_graph_bytes",
+    "memory.non_torch_bytes",
+    "memory.buffer_bytes",
+    "memory.kv_pool_bytes",
     "memory.kv_bytes_per_token",
     "memory.kv_tokens",
+    "memory.request_tokens",
+    "memory.max_concurrency",
     "tier",
     "tier_note",
     "on_pareto_front",
@@ -97,7 +110,8 @@ def _row(rank: int, option: PlanOption) -> list[Cell]:
 
 
 def _value(option: PlanOption, path: str) -> object:
-    if path.startswith("acceptance.") and option.acceptance is None:
+    part = path.partition(".")[0]
+    if part in ("acceptance", "bill") and getattr(option, part) is None:
         return None
     value: object = attrgetter(path)(option)
     return value
@@ -116,6 +130,8 @@ def _cell(value: object) -> Cell:
         return str(value).lower()
     if isinstance(value, (int, float)):
         return value
+    if isinstance(value, Decimal):
+        return f"{value:f}"
     if isinstance(value, tuple):
         return _inert("; ".join(str(item) for item in value))
     return _inert(str(value))

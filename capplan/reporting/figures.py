@@ -16,6 +16,7 @@ from plotly.offline import get_plotlyjs
 
 from capplan.reporting import formatting as fmt, labels
 from capplan.reporting.figure_style import Palette, layout
+from capplan.reporting.money_view import UtilisationRow
 from capplan.reporting.option_view import length_text
 from capplan.schema.pairing import Method
 from capplan.schema.plan import LoadPoint, Plan, PlanOption
@@ -125,6 +126,36 @@ def _add_planned_load(
         text=f"planned: {fmt.count(option.concurrency)}",
         font={"size": 12, "color": palette.muted},
     )
+
+
+def utilisation_figure(rows: Sequence[UtilisationRow], palette: Palette) -> go.Figure:
+    """Return dollars a million output tokens against utilisation, the plan's point marked."""
+    figure = go.Figure()
+    for name, shown, style in (
+        ("This bill", rows, {"mode": "lines", "line": {"color": palette.accent, "width": 2.5}}),
+        (
+            "This plan",
+            [row for row in rows if row.planned],
+            {
+                "mode": "markers",
+                "marker": {"size": 11, "symbol": "diamond-open", "color": palette.ink},
+            },
+        ),
+    ):
+        figure.add_scatter(
+            x=[row.share * 100 for row in shown],
+            y=[row.usd for row in shown],
+            name=name,
+            customdata=[[row.utilisation, row.usd_per_million] for row in shown],
+            hovertemplate="%{customdata[1]} at %{customdata[0]}<extra></extra>",
+            **style,
+        )
+    figure.update_layout(
+        **layout(palette, "Utilisation in the paid hours (%)", "USD per million output tokens")
+    )
+    figure.update_layout(hovermode="closest")
+    figure.update_yaxes(rangemode="tozero")
+    return figure
 
 
 def cost_figure(plan: Plan, palette: Palette) -> go.Figure:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
 
 from capplan.schema.quantity import Quantity
 from capplan.units import BYTES_PER_GB, MS_PER_S
 
 _THREE_FIGURES = 3
+_CENT = Decimal("0.01")
 _MAX_DECIMALS = 8
 _SECONDS_FROM_MS = 1000.0
 _WIDE_RATIO = 10.0
@@ -36,6 +38,11 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def cents(value: Decimal) -> str:
+    """Return an exact amount to the cent, halves up: lines that add up still do so shown."""
+    return f"{value.quantize(_CENT, rounding=ROUND_HALF_UP):,}"
+
+
 def money_decimals(value: float) -> int:
     """Return cents below 1,000 dollars, none above, and more for fractions of a cent."""
     if abs(value) >= 1000:
@@ -43,12 +50,19 @@ def money_decimals(value: float) -> int:
     return max(2, decimals(value, 2)) if value else 2
 
 
-def usd(value: float) -> str:
+def usd(value: float | Decimal) -> str:
     """Return dollars without the unit: ``11,651``, ``1.87``, ``0.0042``."""
-    return f"{value:,.{money_decimals(value)}f}"
+    places = money_decimals(float(value))
+    return f"{_half_up(value, places):,.{places}f}"
 
 
-def usd_unit(value: float) -> str:
+def _half_up(value: float | Decimal, places: int) -> float:
+    """Round the number as it prints, halves up: 988.785 is 988.79, as on the bill."""
+    exact = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
+    return float(exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP))
+
+
+def usd_unit(value: float | Decimal) -> str:
     """Return dollars with the unit: ``1.87 USD``."""
     return f"{usd(value)} USD"
 
@@ -84,7 +98,10 @@ def gigabytes(value_bytes: float) -> str:
 
 def usd_interval(value: Quantity) -> str:
     """Return ``1.87 USD (1.71-2.06)``."""
-    return _interval(value, money_decimals(value.mid), " USD")
+    places = money_decimals(value.mid)
+    low, mid, high = (_half_up(end, places) for end in (value.low, value.mid, value.high))
+    spread = value if _is_wide(value) else Quantity(low=low, mid=mid, high=high)
+    return _interval(spread.model_copy(update={"mid": mid}), places, " USD")
 
 
 def factor_interval(value: Quantity) -> str:
@@ -153,3 +170,8 @@ def _same_precision(places: int) -> Callable[[float], str]:
 def _no_minus_zero(value: float, places: int) -> str:
     text = f"{value:,.{places}f}"
     return text.removeprefix("-") if not text.strip("-0.,") else text
+
+
+def printable(text: str) -> str:
+    """Drop control characters: a name from a file must not drive the terminal."""
+    return "".join(char for char in text if char == "\n" or char.isprintable())

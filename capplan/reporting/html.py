@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -17,10 +18,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from capplan.reporting import figures
+from capplan.reporting.api_view import CAVEAT
+from capplan.reporting.appendix import build_appendix
 from capplan.reporting.figure_style import DARK, LIGHT
 from capplan.reporting.jsonout import render_json
+from capplan.reporting.money_view import build_money
 from capplan.reporting.view import build_view, finalists
 from capplan.resources import templates_dir
+from capplan.schema.audit import AuditedClaim
 from capplan.schema.plan import Plan
 
 _ESCAPES = {
@@ -32,12 +37,14 @@ _ESCAPES = {
 }
 
 
-def render_html(plan: Plan) -> str:
+def render_html(plan: Plan, audit: Sequence[AuditedClaim] = ()) -> str:
     """Return the report as one HTML document."""
     environment = _environment()
     scripts = {"plotly": Markup(figures.plotly_js()), "page": Markup(_source("report.js"))}
     return environment.get_template("report.html.j2").render(
         view=build_view(plan),
+        api_caveat=CAVEAT,
+        guide=build_appendix(plan, audit),
         policy=_policy(tuple(scripts.values())),
         style=Markup(_source("report.css")),
         scripts=scripts,
@@ -55,6 +62,13 @@ def figure_specs(plan: Plan) -> dict[str, dict[str, Any]]:
         for rank, option in finalists(plan)
         if option.load_curve and option.num_speculative_tokens
     }
+    for rank, option in finalists(plan):
+        money = build_money(option)
+        if money is not None:
+            specs[f"utilisation-{rank}"] = _schemes(
+                figures.utilisation_figure(money.utilisation, LIGHT),
+                figures.utilisation_figure(money.utilisation, DARK),
+            )
     if plan.options:
         specs["cost"] = _schemes(figures.cost_figure(plan, LIGHT), figures.cost_figure(plan, DARK))
     return specs

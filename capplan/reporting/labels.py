@@ -30,6 +30,7 @@ REASONS: dict[str, str] = {
     "budget": "over budget",
     "acceptance_unknown": "acceptance unknown",
     "vocabulary": "vocabularies differ",
+    "vocabulary_padded": "same tokenizer, padded unequally",
     "node_size": "no node with so many GPUs",
     "kv_unknown": "KV size unknown",
     "price_unknown": "price unknown",
@@ -51,6 +52,9 @@ KINDS: dict[Kind, str] = {
     Kind.ASSUMED: "assumed",
     Kind.CLAIMED: "claimed, not measured",
 }
+
+LIST_TIERS = ("list", "secure", "own")
+"""Tiers of a published or stated price, held for anybody who asks."""
 
 _ID_OR_PATH = re.compile(r"[\w.\-/~+ ]+")
 _LOOKUPS = (Method.NGRAM, Method.SUFFIX)
@@ -95,6 +99,9 @@ def hardware(option: PlanOption) -> str:
 
 
 def offer(option: PlanOption) -> str:
-    """Return ``lambda, list``, or ``runpod, community, spot`` where it may be interrupted."""
-    spot = ", spot" if option.purchase is Purchase.SPOT else ""
-    return f"{option.provider}, {option.price_tier}{spot}"
+    """Return ``lambda, list``; spot and reserved are said, for what they ask of the buyer."""
+    bought = {
+        Purchase.SPOT: ", spot",
+        Purchase.RESERVED: f", reserved {option.term_months} months",
+    }.get(option.purchase, "")
+    return f"{option.provider}, {option.price_tier}{bought}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from capplan.reporting import formatting as fmt, labels
 from capplan.schema.pairing import Method
 from capplan.schema.plan import AcceptanceFigure, LoadPoint, MemoryFigure, PlanOption
+from capplan.schema.price import Purchase
 from capplan.schema.workload import Slo
 
 
@@ -64,6 +65,8 @@ class OptionView:
     gpus_rented: str
     provider: str
     offer: str
+    plain_offer: bool
+    """Whether it is on demand at a list price: nothing to mind about how it is bought."""
     gpu_hour: str
     price_date: str
     price_source: str
@@ -119,6 +122,9 @@ def build_option(option: PlanOption, slo: Slo, rank: int) -> OptionView:
         provider=option.provider,
         gpus_rented=fmt.count(option.gpus_rented),
         offer=labels.offer(option),
+        plain_offer=(
+            option.purchase is Purchase.ON_DEMAND and option.price_tier in labels.LIST_TIERS
+        ),
         gpu_hour=f"{fmt.usd(option.usd_per_gpu_hour)} USD/GPU-h",
         price_date=option.price_source.date or "undated",
         price_source=str(option.price_source),
@@ -224,19 +230,41 @@ def _acceptance_fields(figure: AcceptanceFigure | None) -> dict[str, str]:
 
 
 def _memory_rows(memory: MemoryFigure) -> tuple[Pair, ...]:
-    pool_bytes = memory.usable_bytes - (
-        memory.target_weight_bytes + memory.draft_weight_bytes + memory.overhead_bytes
-    )
+    weights = memory.target_weight_bytes + memory.draft_weight_bytes
+    pool_bytes = memory.kv_pool_bytes
+    if pool_bytes is None:
+        pool_bytes = memory.usable_bytes - weights - memory.overhead_bytes
     share = memory.usable_bytes / memory.gpu_bytes
     return (
         Pair("GPU", fmt.gigabytes(memory.gpu_bytes)),
         Pair("Engine may use", f"{fmt.gigabytes(memory.usable_bytes)} ({fmt.percent(share)})"),
         Pair("Target weights", fmt.gigabytes(memory.target_weight_bytes)),
         Pair("Draft weights", fmt.gigabytes(memory.draft_weight_bytes)),
-        Pair("Activations, graphs, runtime", fmt.gigabytes(memory.overhead_bytes)),
+        *_overhead_rows(memory),
         Pair("Left for the KV pool", fmt.gigabytes(max(0.0, pool_bytes))),
+        Pair("KV a token", f"{memory.kv_bytes_per_token:,.0f} bytes"),
         Pair("KV pool of a replica", f"{fmt.number(memory.kv_tokens)} tokens"),
+        *_concurrency_rows(memory),
     )
+
+
+def _overhead_rows(memory: MemoryFigure) -> tuple[Pair, ...]:
+    """Return the parts of the overhead; plans of older versions know the sum alone."""
+    parts = (
+        ("Activation peak", memory.activation_bytes),
+        ("CUDA graphs", memory.cuda_graph_bytes),
+        ("Outside torch", memory.non_torch_bytes),
+        ("Sampling buffers", memory.buffer_bytes),
+    )
+    known = tuple(Pair(label, fmt.gigabytes(size)) for label, size in parts if size is not None)
+    return known or (Pair("Activations, graphs, runtime", fmt.gigabytes(memory.overhead_bytes)),)
+
+
+def _concurrency_rows(memory: MemoryFigure) -> tuple[Pair, ...]:
+    if memory.max_concurrency is None or memory.request_tokens is None:
+        return ()
+    most = fmt.count(int(memory.max_concurrency))
+    return (Pair("Requests it holds", f"{most} of {fmt.count(memory.request_tokens)} tokens"),)
 
 
 def _load_row(point: LoadPoint, option: PlanOption) -> LoadRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from capplan.estimate.evidence import (
 from capplan.estimate.speculation import guide_speedup
 from capplan.estimate.tracing import TracedAcceptance, pool
 from capplan.estimate.uncertainty import Z_95
+from capplan.reporting.appendix import lines_of
+from capplan.schema.audit import GuidePoint
 from capplan.schema.pairing import Method
 from capplan.schema.profile import Profile, RoundsCell
 from capplan.units import BYTES_PER_GB, MS_PER_S
@@ -24,7 +26,11 @@ from capplan.units import BYTES_PER_GB, MS_PER_S
 _SHOWN_LENGTHS = (1, 2, 4, 8)
 
 
-def render_profile(profile: Profile, arrays: Mapping[str, NDArray[np.generic]]) -> str:
+def render_profile(
+    profile: Profile,
+    arrays: Mapping[str, NDArray[np.generic]],
+    checklist: Sequence[GuidePoint] = (),
+) -> str:
     """Return the summary that ``capplan profile`` prints; recomputed from raw values."""
     lines = [*_heading(profile)]
     try:
@@ -32,7 +38,9 @@ def render_profile(profile: Profile, arrays: Mapping[str, NDArray[np.generic]]) 
     except CapplanError as error:
         lines += ["", str(error)]
         return "\n".join([*lines, *_closing(profile)]) + "\n"
-    lines += [*_steps(evidence), *_acceptance(evidence), *_rounds(evidence), *_closing(profile)]
+    lines += [*_steps(evidence), *_acceptance(evidence), *_rounds(evidence)]
+    lines += ["", *lines_of(checklist)] if checklist else []
+    lines += _closing(profile)
     return "\n".join(lines) + "\n"
 
 

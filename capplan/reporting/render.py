@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 from capplan.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from capplan.schema.audit import AuditedClaim
     from capplan.schema.plan import Plan
 
 Format = Literal["table", "json", "csv", "html"]
@@ -23,8 +24,10 @@ _RENDERERS: dict[str, tuple[str, str]] = {
 }
 
 
-def render(plan: Plan, fmt: Format | str) -> str:
+def render(plan: Plan, fmt: Format | str, audit: Sequence[AuditedClaim] = ()) -> str:
     """Return the plan as text in one of ``FORMATS``; every format ends with a newline.
+
+    ``audit`` is the guide's audit for the appendix of the page; other formats leave it out.
 
     Raises
     ------
@@ -34,5 +37,5 @@ def render(plan: Plan, fmt: Format | str) -> str:
     if fmt not in _RENDERERS:
         raise RequestError(f"Unknown format {fmt!r}.", f"Choose one of: {', '.join(FORMATS)}.")
     module, name = _RENDERERS[fmt]
-    renderer: Callable[[Plan], str] = getattr(import_module(module), name)
-    return renderer(plan)
+    renderer: Callable[..., str] = getattr(import_module(module), name)
+    return renderer(plan, audit) if fmt == "html" else renderer(plan)

@@ -5,13 +5,20 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from capplan.reporting.api_view import CAVEAT
+from capplan.reporting.appendix import lines_of
+from capplan.reporting.formatting import printable
+from capplan.reporting.money_view import MoneyView
 from capplan.reporting.option_view import OptionView
 from capplan.reporting.view import Finalist, LengthBand, PlanView, build_view
 from capplan.schema.plan import Plan
 
 WIDTH = 100
 _ALTERNATIVES = 6
-_ASSUMPTIONS = 8
+_ASSUMPTIONS = 10
+_APIS = 4
+_MARKED = "  * spot, reserved, community or marketplace: each at its own price, see --format csv"
+_UTILISATIONS = (0.1, 0.2, 0.5, 1.0)
 _TEXT_COLUMNS = 4
 _CELL_WIDTH = 33
 
@@ -25,14 +32,16 @@ def render_text(plan: Plan) -> str:
         _best(best) if best else _needed(view),
         _else(view, best),
         _alternatives(view),
+        _apis(view),
         _rejections(view),
         _assumptions(view),
         _bullets("Advice", view.advice),
+        lines_of(plan.guide_checklist),
         _launch(best),
         [f"Next: {view.next_command}"],
     )
     blocks = ["\n".join(lines) for lines in sections if lines]
-    return _printable("\n\n".join(blocks)) + "\n"
+    return printable("\n\n".join(blocks)) + "\n"
 
 
 def _needed(view: PlanView) -> list[str]:
@@ -45,6 +54,7 @@ def _best(finalist: Finalist) -> list[str]:
     return [
         *_wrap(f"{price}: {option.usd_per_month} a month", indent=2),
         *_wrap(_money_line(finalist), indent=2),
+        *_bill_lines(finalist.money),
         *_wrap(_latency_line(option), indent=2),
         *_wrap(_trust_line(option), indent=2),
         *(line for warning in option.warnings for line in _wrap(f"Mind: {warning}", indent=2)),
@@ -58,6 +68,30 @@ def _money_line(finalist: Finalist) -> str:
         plain = finalist.baseline.usd_per_million_short
         line += f"; without speculation {plain}: {finalist.saving}"
     return line
+
+
+def _bill_lines(money: MoneyView | None) -> list[str]:
+    if money is None:
+        return []
+    upfront = f"; {money.upfront} USD of the term on the first day" if money.upfront else ""
+    shown = [row for row in money.utilisation if row.planned or row.share in _UTILISATIONS]
+    by_use = " · ".join(f"{row.utilisation} {row.usd_per_million}" for row in shown)
+    return [
+        *_wrap(f"Bill: {money.sum_text}{upfront}", indent=2),
+        *_wrap(f"A million output tokens by utilisation: {by_use}", indent=2),
+    ]
+
+
+def _apis(view: PlanView) -> list[str]:
+    lines: list[str] = []
+    for api in view.apis[:_APIS]:
+        lines += _wrap(
+            f"- {api.api}: {api.inequality}: {api.outcome}; equal at {api.crossing}", indent=2
+        )
+    more = len(view.apis) - _APIS
+    if more > 0:
+        lines.append(f"  and {more} more; --format json lists them all")
+    return ["The month's bill beside an API's:", *lines, *_wrap(CAVEAT, indent=2)] if lines else []
 
 
 def _latency_line(best: OptionView) -> str:
@@ -131,7 +165,7 @@ def _alternatives(view: PlanView) -> list[str]:
         return []
     rows = [
         (
-            str(option.rank),
+            f"{option.rank}{'' if option.plain_offer else '*'}",
             option.pair,
             option.length,
             f"{option.gpus}, {option.provider}",
@@ -148,6 +182,7 @@ def _alternatives(view: PlanView) -> list[str]:
         f"Options, best first ({len(view.options)} within the limits):",
         *_table(("", "Option", "N", "GPUs, offer", "USD/month", "USD/M", "TPOT", "Speedup"), rows),
         *tail,
+        *([_MARKED] if any(not option.plain_offer for option in shown) else []),
     ]
 
 
@@ -209,8 +244,3 @@ def _wrap(text: str, *, indent: int = 0, hanging: int = 2) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _printable(text: str) -> str:
-    """Drop control characters: a name from a file must not drive the terminal."""
-    return "".join(char for char in text if char == "\n" or char.isprintable())

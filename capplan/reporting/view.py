@@ -7,8 +7,11 @@ import shlex
 from dataclasses import dataclass
 from itertools import groupby
 
+from capplan.economics.bill import MONTH_HOURS
 from capplan.reporting import formatting as fmt, labels
+from capplan.reporting.api_view import ApiView, build_api_view
 from capplan.reporting.guide_view import GuideView, build_guide
+from capplan.reporting.money_view import MoneyView, build_money
 from capplan.reporting.option_view import (
     Headline,
     OptionView,
@@ -66,6 +69,7 @@ class Finalist:
     saving: str
     bands: tuple[LengthBand, ...]
     guide: GuideView | None
+    money: MoneyView | None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,8 @@ class PlanView:
     rejected_total: str
     assumptions: tuple[AssumptionView, ...]
     advice: tuple[str, ...]
+    apis: tuple[ApiView, ...]
+    """The recommended option's bill beside hosted LLMs."""
     request: tuple[Pair, ...]
     candidates: str
     created_at: str
@@ -108,6 +114,7 @@ def build_view(plan: Plan) -> PlanView:
         rejected_total=fmt.count(sum(rejection.count for rejection in plan.rejections)),
         assumptions=_assumptions(plan),
         advice=plan.advice,
+        apis=tuple(build_api_view(found) for found in plan.api_comparisons),
         request=_request_rows(plan),
         candidates=fmt.count(plan.candidates),
         created_at=plan.created_at,
@@ -145,6 +152,7 @@ def _finalist(plan: Plan, rank: int, option: PlanOption) -> Finalist:
         saving=_saving_text(option, baseline),
         bands=_bands(option.load_curve),
         guide=build_guide(option),
+        money=build_money(option),
     )
 
 
@@ -241,6 +249,8 @@ def _request_rows(plan: Plan) -> tuple[Pair, ...]:
         Pair("Prompt, output", f"{load.prompt_tokens:,} and {load.output_tokens:,} tokens"),
         Pair("Temperature", f"{load.temperature:g}"),
     ]
+    if request.hours_per_month != MONTH_HOURS:
+        rows.append(Pair("Hours a month", f"{float(request.hours_per_month):,.10g}"))
     if load.task:
         rows.append(Pair("Task", load.task))
     for name, limit in (("TPOT limit", request.slo.tpot_ms), ("TTFT limit", request.slo.ttft_ms)):

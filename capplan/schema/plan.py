@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
 
+from capplan.schema.audit import GuidePoint
 from capplan.schema.base import Value
 from capplan.schema.pairing import Method
-from capplan.schema.price import Purchase
+from capplan.schema.price import ApiComparison, Electricity, Exact, MonthlyBill, Purchase
 from capplan.schema.provenance import Kind, Source
 from capplan.schema.quantity import Quantity
 from capplan.schema.workload import Slo, Workload
@@ -43,8 +45,22 @@ class PlanRequest(Value):
     tensor_parallel: tuple[int, ...] = (1, 2, 4, 8)
     assumed_acceptance: float | None = Field(default=None, ge=0, le=1)
     """Per-token acceptance the caller wants assumed where nothing is measured or cited."""
-    gpu_price_usd_per_hour: dict[str, float] = Field(default_factory=dict)
+    gpu_price_usd_per_hour: dict[str, Exact] = Field(default_factory=dict)
     """GPU id, or ``profile`` for the machine a profile was taken on, to dollars an hour."""
+    hours_per_month: Exact = Field(default=Decimal(730), gt=0, le=744)
+    """Hours of a month in which the load arrives and on-demand GPUs are paid for; 8,760 / 12
+    by default. Reservations are paid for all hours. Not a utilisation: that is the share of
+    the throughput used within these hours."""
+    list_discount: Exact = Field(default=Decimal(0), ge=0, lt=1)
+    """Stated discount on list prices on demand; no other price is touched."""
+    share_node: bool = False
+    """Others use and pay for the rest of a node: only GPUs in use are on the bill."""
+    electricity: Electricity | None = None
+    """Added to prices stated by the caller, of hardware that is owned; never to a rent."""
+    compare_api: tuple[str, ...] = ()
+    """Hosted LLMs to compare the bill with, by their names at the provider."""
+    cached_input_share: Exact = Field(default=Decimal(0), ge=0, le=1)
+    """Share of the prompts that an API would charge at its price for cached input."""
     engine: str = "vllm"
 
 
@@ -63,16 +79,29 @@ class MemoryFigure(Value):
     """Memory of one GPU of a replica."""
 
     gpu_bytes: float
+    """What CUDA hands out: the driver keeps a part of what it reports."""
     usable_bytes: float
     """What the engine may allot (utilisation times capacity)."""
     target_weight_bytes: float
     draft_weight_bytes: float
     overhead_bytes: float
-    """Activations, graphs and what the runtime keeps."""
+    """Activations, graphs, buffers and what lies outside torch: the sum of the next four."""
+    activation_bytes: float | None = None
+    """Peak of the engine's trial run. This and the next six: None in plans of older versions."""
+    cuda_graph_bytes: float | None = None
+    non_torch_bytes: float | None = None
+    buffer_bytes: float | None = None
+    """State of the sampler and of speculation."""
+    kv_pool_bytes: float | None = None
+    """What is left for KV."""
     kv_bytes_per_token: float
-    """Target and draft together, on one GPU."""
+    """Target and draft together, on one GPU: what every further token takes."""
     kv_tokens: float
-    """Tokens that the KV pool of the replica holds."""
+    """Tokens that the KV pool holds in requests of ``request_tokens``."""
+    request_tokens: int | None = None
+    """Length of a whole request of the workload, lookahead included."""
+    max_concurrency: float | None = None
+    """Requests of that length that the pool holds."""
 
 
 class LoadPoint(Value):
@@ -121,6 +150,10 @@ class PlanOption(Value):
     usd_per_month: Quantity
     usd_per_month_idle: float
     """Part of the bill for GPUs that no replica uses (whole nodes)."""
+    bill: MonthlyBill | None = None
+    """The middle of ``usd_per_month`` line by line, exact; None in plans of older versions."""
+    term_months: int | None = None
+    """Commitment that the price asks for."""
     usd_per_million_output_tokens: Quantity
     usd_per_million_total_tokens: Quantity
     usd_per_thousand_requests: Quantity
@@ -154,8 +187,8 @@ class Rejection(Value):
 
     reason: str
     """Short, stable id: ``memory``, ``tpot``, ``ttft``, ``budget``, ``acceptance_unknown``,
-    ``draft_unknown``, ``vocabulary``, ``node_size``, ``kv_unknown``, ``price_unknown``,
-    ``engine_unmeasured``."""
+    ``draft_unknown``, ``vocabulary``, ``vocabulary_padded``, ``node_size``, ``tensor_parallel``,
+    ``kv_unknown``, ``price_unknown``, ``engine_unmeasured``."""
     count: int = Field(ge=1)
     example: str
     """One rejected candidate, named, with its numbers."""
@@ -195,6 +228,10 @@ class Plan(Value):
     rejections: tuple[Rejection, ...]
     assumptions: tuple[Assumption, ...]
     advice: tuple[str, ...] = ()
+    guide_checklist: tuple[GuidePoint, ...] = ()
+    """A popular guide's checklist and troubleshooting table, applied to the recommended option."""
+    api_comparisons: tuple[ApiComparison, ...] = ()
+    """The recommended option's bill beside hosted LLMs, cheapest API first."""
     profiles: tuple[str, ...] = ()
     """Ids of the profiles used."""
     candidates: int

@@ -29,7 +29,7 @@ _PRICE: Any = None
 def candidate(target: int, usd: float, tpot_s: float, n: int) -> Candidate:
     return Candidate(
         target_index=target, evaluated=_LENGTHS, hardware_index=0, n_index=n, price=_PRICE,
-        batch_index=0, replicas=1, nodes=1, planned_tokens_per_s=1.0, usd_month=usd,
+        tariff=_PRICE, batch_index=0, replicas=1, planned_tokens_per_s=1.0, usd_month=usd,
         usd_per_million=usd, tpot_s=tpot_s, concurrency=1.0,
     )  # fmt: skip
 

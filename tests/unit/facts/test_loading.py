@@ -51,7 +51,7 @@ def message(database: Path) -> str:
         (PAIRINGS, 2, ",eagle3,", ",eagle4,", "method", "'eagle4'"),
         (PAIRINGS, 2, ",true,", ",perhaps,", "exists", "'perhaps'"),
         (ACCEPTANCE, 2, ",3,", ",0,", "num_speculative_tokens", "'0'"),
-        (PRICES, 4, ",55.04,", ",0,", "usd_per_hour", "0.0"),
+        (PRICES, 4, ",55.04,", ",0,", "usd_per_hour", "is 0"),
         (PRICES, 4, ",8,", ",eight,", "gpu_count", "'eight'"),
         (PRICES, 2, ",21.957642,9.8979,", ",,,", "on_demand_usd_per_hour", "''"),
         (CLAIMS, 2, ",3.2,", ",,", "value", ""),

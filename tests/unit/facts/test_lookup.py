@@ -6,7 +6,6 @@ import pytest
 
 from capplan.errors import UnknownIdError
 from capplan.facts.catalog import load_catalog
-from capplan.facts.gpu_names import gpu_id_from_device_name
 from capplan.facts.lookup import resolve
 
 
@@ -68,55 +67,3 @@ def test_a_target_known_only_by_its_heads_is_a_target_but_no_llm() -> None:
 def test_a_pair_without_figures_has_none() -> None:
     assert load_catalog().acceptance_for("Qwen/Qwen3-32B", "Qwen/Qwen3-0.6B") == ()
     assert load_catalog().pairings_for("no/such") == ()
-
-
-@pytest.mark.parametrize(
-    ("name", "gpu_id"),
-    [
-        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
-        ("NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"),
-        ("NVIDIA A100 80GB PCIe", "a100-pcie-80gb"),
-        ("NVIDIA A100-PCIE-40GB", "a100-pcie-40gb"),
-        ("NVIDIA H100 80GB HBM3", "h100-sxm-80gb"),
-        ("NVIDIA-H100-80GB-HBM3", "h100-sxm-80gb"),
-        ("NVIDIA H100 PCIe", "h100-pcie-80gb"),
-        ("NVIDIA H100 NVL", "h100-nvl-94gb"),
-        ("NVIDIA H200", "h200-sxm-141gb"),
-        ("NVIDIA B200", "b200-sxm-180gb"),
-        ("NVIDIA L4", "l4"),
-        ("NVIDIA L40S", "l40s"),
-        ("NVIDIA A10G", "a10g"),
-        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
-        ("NVIDIA GeForce RTX 5090", "rtx-5090"),
-        ("AMD Instinct MI300X", "mi300x"),
-    ],
-)
-def test_a_drivers_name_finds_the_exact_board(name: str, gpu_id: str) -> None:
-    assert gpu_id_from_device_name(name) == gpu_id
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "NVIDIA L40",
-        "NVIDIA L20",
-        "NVIDIA A10",
-        "NVIDIA A800-SXM4-80GB",
-        "NVIDIA H200 NVL",
-        "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
-        "NVIDIA GeForce RTX 4090 Laptop GPU",
-        "NVIDIA GeForce RTX 4090 D",
-        "NVIDIA GeForce RTX 3090",
-        "Tesla V100-PCIE-16GB",
-        "NVIDIA",
-        "",
-    ],
-)
-def test_a_relative_of_a_known_board_is_not_taken_for_it(name: str) -> None:
-    assert gpu_id_from_device_name(name) is None
-
-
-def test_every_device_name_leads_to_a_gpu_of_the_catalogue() -> None:
-    from capplan.facts import gpu_names
-
-    assert set(gpu_names._ids_by_name().values()) == {gpu.id for gpu in load_catalog().gpus}

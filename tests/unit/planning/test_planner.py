@@ -235,11 +235,21 @@ def test_an_assumed_acceptance_is_not_lent_to_prompt_lookup_unless_asked_for() -
     assert any(option.method is Method.NGRAM for option in asked.options)
 
 
-def test_a_draft_of_another_vocabulary_is_rejected_with_both_sizes() -> None:
+def test_a_draft_padded_otherwise_is_rejected_as_padding_with_both_sizes() -> None:
     found = plan("Qwen/Qwen2.5-72B-Instruct", drafts=("Qwen/Qwen2.5-0.5B-Instruct",))
+    rejected = reasons(found)["vocabulary_padded"]
+    assert "152,064" in rejected.example
+    assert "151,936" in rejected.example
+    assert "the same tokenizer" in rejected.example
+    assert "use_heterogeneous_vocab" in rejected.remedy
+    assert {option.method for option in found.options} == {Method.NONE}
+
+
+def test_a_draft_of_another_vocabulary_is_rejected_with_both_sizes() -> None:
+    found = plan("meta-llama/Llama-3.1-8B-Instruct", drafts=("Qwen/Qwen3-0.6B",))
     rejected = reasons(found)["vocabulary"]
-    assert "152064" in rejected.example
-    assert "151936" in rejected.example
+    assert "128,256" in rejected.example
+    assert "151,936" in rejected.example
     assert {option.method for option in found.options} == {Method.NONE}
 
 
@@ -345,6 +355,6 @@ def test_prices_are_those_of_the_catalogue() -> None:
     rows = {(p.provider, p.instance, p.region, p.purchase): p for p in load_catalog().prices}
     for option in plan(QWEN_32B).options:
         row = rows[option.provider, option.instance, option.region, option.purchase]
-        assert option.usd_per_gpu_hour == row.usd_per_gpu_hour
+        assert option.usd_per_gpu_hour == float(row.usd_per_gpu_hour)
         # a price without a day says so
         assert option.price_source.date or "undated" in option.price_source.note

@@ -70,6 +70,7 @@ def test_sections_come_in_order(page: str) -> None:
         "plan-1",
         "advice",
         "cost-1",
+        "apis",
         "load-1",
         "alternatives",
         "rejections",
@@ -114,7 +115,7 @@ def test_script_json_cannot_leave_its_element() -> None:
 
 def test_figures_come_in_both_schemes(sample_plans: Any) -> None:
     specs = figure_specs(sample_plans.make_plan())
-    assert set(specs) == {"speedup-1", "cost"}
+    assert set(specs) == {"speedup-1", "cost", "utilisation-1"}
     assert all(set(schemes) == {"light", "dark"} for schemes in specs.values())
 
 

@@ -1,0 +1,216 @@
+"""The vocabulary of a pair by its method, and what to say of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from capplan.planning.pairing.inputs import (
+    BUILT_IN,
+    HEADS,
+    LOOKUPS,
+    Known,
+    Side,
+    same_weights,
+)
+from capplan.planning.pairing.vocabulary import (
+    PADDING_SHARE,
+    Comparison,
+    compare_vocabularies,
+    sizes_text,
+    tokenizer_name,
+)
+from capplan.schema.llm import LlmSpec
+from capplan.schema.pair import Evidence, Finding, PairVerdict, Severity, VocabularyFacts
+from capplan.schema.pairing import Method
+
+
+def vocabularies(
+    target: Side, draft: Side, spec: LlmSpec, method: Method, known: Known
+) -> Comparison:
+    """Return how the draft's vocabulary stands to the target's, by the kind of draft."""
+    if method in LOOKUPS or draft.id == BUILT_IN:
+        return _own(spec, "drafts are the target's own tokens")
+    if method in HEADS:
+        return _head_vocabulary(draft, spec, known)
+    if draft.spec is None:
+        return _as_listed(spec, known)
+    return compare_vocabularies(spec, draft.spec, target.tokenizer, draft.tokenizer)
+
+
+def _as_listed(spec: LlmSpec, known: Known) -> Comparison:
+    """Take models_db's own comparison for a draft whose figures are not all known."""
+    checked = known.pairing.vocab_check if known.pairing is not None else ""
+    same = checked.startswith("ok")
+    sizes = [int(number) for number in re.findall(r"\d+", checked)]
+    size = sizes[0] if sizes else spec.vocab_size
+    facts = VocabularyFacts(
+        target_size=spec.vocab_size,
+        draft_size=size,
+        difference=abs(spec.vocab_size - size),
+        evidence=Evidence.FAMILY if same else Evidence.SIZES,
+    )
+    verdict = PairVerdict.REFUSE if facts.difference else PairVerdict.IDENTICAL
+    return Comparison(verdict, facts, f"models_db: vocabulary {checked or 'not compared'}")
+
+
+def _own(spec: LlmSpec, reason: str, head: int | None = None) -> Comparison:
+    reduced = head is not None and head < spec.vocab_size
+    facts = VocabularyFacts(
+        target_size=spec.vocab_size,
+        draft_size=spec.vocab_size,
+        difference=0,
+        evidence=Evidence.OWN,
+        head_vocabulary=head if reduced else None,
+    )
+    verdict = PairVerdict.REDUCED_HEAD if reduced else PairVerdict.IDENTICAL
+    return Comparison(verdict, facts, reason)
+
+
+def _head_vocabulary(draft: Side, spec: LlmSpec, known: Known) -> Comparison:
+    """Take a head for a speaker of its target's vocabulary, or of a subset that it maps."""
+    if draft.spec is None or draft.spec.head is None:
+        source = known.pairing.source.reference if known.pairing is not None else "its method"
+        return _own(spec, f"a head drafts in its target's vocabulary ({source})")
+    size = draft.spec.head.draft_vocab_size or draft.spec.vocab_size
+    if size < spec.vocab_size and draft.spec.head.draft_vocab_size is not None:
+        return _own(
+            spec, f"the head drafts {size:,} of the target's {spec.vocab_size:,} tokens", size
+        )
+    if abs(size - spec.vocab_size) <= PADDING_SHARE * spec.vocab_size:
+        padded = "" if size == spec.vocab_size else f" ({size:,} rows, padded)"
+        return _own(spec, f"the head drafts in the target's {spec.vocab_size:,} tokens{padded}")
+    # a head has no tokenizer of its own: a size that is not the target's is another LLM's
+    sized = compare_vocabularies(spec, draft.spec)
+    return Comparison(PairVerdict.REFUSE, sized.facts, f"another LLM's head: {sized.reason}")
+
+
+def vocabulary_findings(
+    target: Side, draft: Side, method: Method, compared: Comparison, known: Known
+) -> Iterator[Finding]:
+    """Yield what the comparison means to somebody who serves the pair."""
+    facts, verdict = compared.facts, compared.verdict
+    if verdict is PairVerdict.REFUSE:
+        yield from _unrelated(facts)
+    elif verdict is PairVerdict.PADDED:
+        yield _padding(facts)
+    elif verdict is PairVerdict.SPECIAL_TOKENS_DIFFER:
+        yield _about(
+            Severity.MUST,
+            "Special tokens frame the chat template: the draft expects other ones, and what it "
+            "proposes there is rejected.",
+            "Measure acceptance on prompts in the target's own chat template.",
+        )
+    elif verdict is PairVerdict.REDUCED_HEAD:
+        yield _reduced(facts)
+    if facts.evidence is Evidence.SIZES and verdict is not PairVerdict.REFUSE:
+        yield _about(
+            Severity.MUST,
+            "Only sizes were compared. Two tokenizers of one size can number their tokens "
+            "differently, and vLLM does not notice.",
+            "Give two folders that hold tokenizer.json beside config.json.",
+        )
+    yield from _mappable(facts)
+    yield from _unused_rows(facts)
+    yield from _two_generations(target, draft, facts)
+    if method in HEADS and draft.id != BUILT_IN and known.pairing is None:
+        yield from _unproven_head(target, draft)
+
+
+def _about(severity: Severity, text: str, remedy: str = "", source: str = "") -> Finding:
+    return Finding(topic="vocabulary", severity=severity, text=text, remedy=remedy, source=source)
+
+
+def _unrelated(facts: VocabularyFacts) -> Iterator[Finding]:
+    if not facts.difference:
+        yield _about(
+            Severity.MUST,
+            "No check of sizes catches this: vLLM and MLC start, and nearly every draft is "
+            "rejected, because its ids mean other text to the target. The answers stay right; "
+            "they come slower than without a draft.",
+            "Choose a draft of the target's own family.",
+        )
+
+
+def _mappable(facts: VocabularyFacts) -> Iterator[Finding]:
+    """Say how much a mapping of vocabularies would keep, as vLLM logs it when it starts."""
+    shared = facts.shared_texts
+    if shared is None or not facts.difference:
+        return
+    yield _about(
+        Severity.KNOW,
+        f"vLLM's mapping (use_heterogeneous_vocab) would share {shared:,} tokens: "
+        f"{shared / facts.draft_size:.1%} of the draft's rows, {shared / facts.target_size:.1%} "
+        "of the target's. Tokens outside are never drafted.",
+        source="vLLM 0.33.0, v1/spec_decode/vocab_mapping.py",
+    )
+
+
+def _padding(facts: VocabularyFacts) -> Finding:
+    unused = (
+        f" Ids from {facts.meaningful_ids:,} on stand for nothing."
+        if facts.meaningful_ids is not None
+        else ""
+    )
+    sources = ("vllm-project/vllm#13849, 2025-02", facts.meaningful_ids_source)
+    return _about(
+        Severity.KNOW,
+        f"Padding, not another tokenizer: {sizes_text(facts)}. Rows of an embedding are rounded "
+        f"up, and not to the same number for every size of a family.{unused} Where an engine "
+        "allows it, such a pair ran 1.72x at one request (15.73 to 9.15 ms a token: "
+        "Qwen2.5-Coder 7B with 0.5B, N = 4, RTX 4090).",
+        source="; ".join(filter(None, sources)),
+    )
+
+
+def _reduced(facts: VocabularyFacts) -> Finding:
+    reduced = facts.head_vocabulary or 0
+    return _about(
+        Severity.KNOW,
+        f"The head drafts {reduced:,} of the target's {facts.target_size:,} tokens "
+        f"({reduced / facts.target_size:.0%}) and maps them back itself. That is by design: its "
+        "output layer is smaller and faster. The other tokens are never drafted, and end a round "
+        "where they come.",
+        "Measure acceptance on the languages and domains you serve.",
+    )
+
+
+def _unused_rows(facts: VocabularyFacts) -> Iterator[Finding]:
+    """Say where a tokenizer has ids that the output layer has no row for."""
+    rows, top = min(facts.target_size, facts.draft_size), facts.meaningful_ids
+    if facts.evidence is Evidence.TOKENS and top is not None and top > rows:
+        yield _about(
+            Severity.KNOW,
+            f"The tokenizers use ids up to {top - 1:,}; the smaller output layer has {rows:,} "
+            "rows, so the ids above are never produced.",
+        )
+
+
+def _two_generations(target: Side, draft: Side, facts: VocabularyFacts) -> Iterator[Finding]:
+    if facts.evidence is not Evidence.FAMILY or target.spec is None or draft.spec is None:
+        return
+    ours, theirs = target.spec.family, draft.spec.family
+    if ours != theirs and tokenizer_name(target.spec) == tokenizer_name(draft.spec):
+        yield _about(
+            Severity.KNOW,
+            f"{ours} and {theirs} share a tokenizer, but generations of a family often differ in "
+            "a few special tokens (Qwen3 has four that Qwen2.5 lacks), on which SGLang and "
+            "llama.cpp refuse.",
+            "Compare two folders that hold tokenizer.json beside config.json.",
+            "gianlucamazza/xllama#200, 2026-07",
+        )
+
+
+def _unproven_head(target: Side, draft: Side) -> Iterator[Finding]:
+    head = draft.spec.head if draft.spec is not None else None
+    if head is not None and head.target_id and same_weights(head.target_id, target.id):
+        return
+    named = f" It names {head.target_id}." if head is not None and head.target_id else ""
+    yield Finding(
+        topic="head",
+        severity=Severity.MUST,
+        text=f"A head guesses from the hidden states of the weights it was trained with; shapes "
+        f"agree, and nothing here shows that {target.id} has those weights.{named}",
+        remedy="Check the head's model card, and measure acceptance: near zero means another "
+        "target.",
+    )
