@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import click
 
+from capplan.schema.memory import KvDtype
 from capplan.schema.pairing import Method
 from capplan.units import BYTES_PER_GIB
 
@@ -22,11 +23,15 @@ Examples:
 
 _MEASURED = {
     "gpu_memory": "What CUDA hands out of the GPU, as the engine prints it (a/b GiB: b).",
+    "weights": "What loading took of one GPU, draft included.",
     "activation": "Measured peak activation.",
     "non_torch": "Measured memory outside torch.",
     "cuda_graph": "Measured memory of CUDA graphs, where the engine sets it aside.",
     "kv_pool": "What the engine printed as available for KV; the parts are held against it.",
+    "kv_cache_memory": "Pool asked of the engine outright (its --kv-cache-memory-bytes).",
 }
+_FIELDS = {"weights": "weight"}
+"""Fields of the request that are not named as their option."""
 
 
 def _measured_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -75,13 +80,24 @@ def _measured_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--max-model-len",
     type=click.IntRange(min=1),
-    help="Longest request; the checkpoint's own limit by default.",
+    help="Longest request; the checkpoint's own limit by default, which is often too long.",
 )
 @click.option("--max-num-seqs", type=click.IntRange(min=1), help="The engine's by default.")
 @click.option(
     "--max-num-batched-tokens", type=click.IntRange(min=1), help="The engine's by default."
 )
-@click.option("--kv-dtype", type=click.Choice(["auto", "bfloat16", "fp8"]), default="auto")
+@click.option(
+    "--kv-dtype",
+    type=click.Choice(get_args(KvDtype)),
+    default="auto",
+    show_default=True,
+    help="Of the KV cache; auto is 16 bits.",
+)
+@click.option(
+    "--prefix-caching/--no-prefix-caching",
+    default=None,
+    help="Matters to LLMs with states only, which take a page more; the version's default.",
+)
 @click.option("--prompt-tokens", type=click.IntRange(min=1), help="Of the workload.")
 @click.option("--output-tokens", type=click.IntRange(min=1), help="Of the workload.")
 @click.option("--engine-version", metavar="X.Y", help="Version of vLLM; 0.33 by default.")
@@ -107,7 +123,9 @@ def command(fmt: str, **options: Any) -> int:
 
     for name in _MEASURED:
         size_gib = options.pop(f"{name}_gib")
-        options[f"{name}_bytes"] = None if size_gib is None else size_gib * BYTES_PER_GIB
+        options[f"{_FIELDS.get(name, name)}_bytes"] = (
+            None if size_gib is None else size_gib * BYTES_PER_GIB
+        )
     try:
         request = MemoryRequest(**_drafting(options))
     except ValidationError as error:

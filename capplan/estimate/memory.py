@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,9 +12,10 @@ from capplan.estimate.activation import (
     cuda_graph_bytes,
     sampler_state_bytes,
 )
-from capplan.estimate.kvcache import KvRules, kv_bytes_per_gpu_token, kv_bytes_per_request
+from capplan.estimate.kvcache import cache_part, kv_bytes_per_gpu_token, pooled_bytes
+from capplan.estimate.kvpages import KvRules, PageGroups, page_groups
 from capplan.schema.cache import BF16_BYTES
-from capplan.schema.engine import EngineConstants
+from capplan.schema.engine import EngineConstants, EngineMemory
 from capplan.schema.llm import LlmSpec
 
 Floats = NDArray[np.float64]
@@ -39,10 +40,13 @@ class MemorySettings:
     """GPUs the draft is split over; None: as the target. With 1 it sits on the first GPU whole."""
     target_weight_scale: ArrayLike = 1.0
     """Weights held over weights shipped, where the engine pads them."""
+    caches_prefixes: bool | None = None
+    """Whether prefixes are cached, which costs LLMs with states a page more; None: the default."""
+    weight_bytes: float | None = None
     activation_bytes: float | None = None
     non_torch_bytes: float | None = None
     cuda_graph_bytes: float | None = None
-    """Measured values, taken as they are."""
+    """Measured values, taken as they are; weights are those of target and draft together."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,10 @@ class MemoryPlan:
     kv_bytes_per_token: Floats
     """Target and draft; what every further token takes."""
     layout: RequestLayout
+    max_num_seqs: Floats
+    max_num_batched_tokens: Floats
+    prints_capacity: bool = True
+    """Whether the engine prints concurrency times longest length as the size of its pool."""
 
     @property
     def overhead_bytes(self) -> Floats:
@@ -92,10 +100,23 @@ class MemoryPlan:
         """Return how many requests of that length the pool holds; below 1 none fits."""
         return self.kv_pool_bytes / self.request_bytes(tokens, in_flight_tokens)
 
-    def printed_tokens(self, max_model_len: int, in_flight_tokens: float = 0.0) -> Floats:
-        """Return the engine's ``GPU KV cache size``: largest concurrency times longest length."""
-        requests = self.max_concurrency(max_model_len, in_flight_tokens)
-        tokens: Floats = np.floor(np.maximum(requests, 0.0) * max_model_len)
+    def printed_tokens(
+        self,
+        max_model_len: int,
+        in_flight_tokens: float = 0.0,
+        pool_bytes: ArrayLike | None = None,
+    ) -> Floats:
+        """Return the engine's ``GPU KV cache size``: largest concurrency times longest length.
+
+        Versions that do not print that share the blocks out evenly among the groups of layers.
+        """
+        groups = self.layout.groups(in_flight_tokens)
+        pool = self.kv_pool_bytes if pool_bytes is None else np.asarray(pool_bytes, dtype=float)
+        blocks = np.floor(np.maximum(pool, 0.0) / groups.block_bytes)
+        if not self.prints_capacity:
+            return np.asarray(blocks // groups.groups * groups.least_block_tokens, dtype=float)
+        each = groups.blocks(max_model_len, self.layout.speculative_tokens)
+        tokens: Floats = np.floor(blocks * max_model_len / each)
         return tokens
 
 
@@ -108,16 +129,19 @@ class RequestLayout:
     target_split: Floats
     draft_split: Floats
     speculative_tokens: Floats
-    rules: KvRules = field(default_factory=KvRules)
+    rules: KvRules
+
+    def groups(self, in_flight_tokens: float = 0.0) -> PageGroups:
+        """Return how the layers of both share the pool."""
+        element = self.rules.element_bytes
+        parts = [cache_part(self.target, self.target_split, element)]
+        if self.draft is not None:
+            parts.append(cache_part(self.draft, self.draft_split, element))
+        return page_groups(parts, replace(self.rules, in_flight_tokens=in_flight_tokens))
 
     def request_bytes(self, tokens: ArrayLike, in_flight_tokens: float) -> Floats:
         """Return bytes of one request of ``tokens`` tokens."""
-        r, n = self.rules, self.speculative_tokens
-        rules = KvRules(r.element_bytes, r.block_tokens, in_flight_tokens, r.spare_blocks)
-        total = kv_bytes_per_request(self.target, tokens, self.target_split, rules, n)
-        if self.draft is not None:
-            total = total + kv_bytes_per_request(self.draft, tokens, self.draft_split, rules, n)
-        return total
+        return pooled_bytes(self.groups(in_flight_tokens), tokens, self.speculative_tokens)
 
 
 def plan_memory(
@@ -159,9 +183,6 @@ def plan_memory(
     layers = target.layers + (draft.layers if draft is not None else 0)
     graphs = cuda_graph_bytes(layers, seqs, n, engine)
     non_torch = engine.non_torch_bytes_single + engine.non_torch_bytes_per_doubling * np.log2(tp)
-    buffers = sampler_state_bytes(target, seqs, allots)
-    if settings.probabilistic_drafts:
-        buffers = buffers + seqs * n * target.vocab_size * _LOGIT_BYTES
     element = settings.kv_element_bytes
     kv = kv_bytes_per_gpu_token(target, tp, element)
     draft_weights = np.zeros_like(tp)
@@ -177,22 +198,53 @@ def plan_memory(
         return full(estimate if value is None else value)
 
     weights = target.weight_bytes * np.asarray(settings.target_weight_scale, dtype=float) / tp
+    if settings.weight_bytes is not None:
+        draft_weights = np.zeros_like(tp)
     return MemoryPlan(
         capacity_bytes=full(memory),
         usable_bytes=full(memory * np.asarray(share, dtype=float)),
-        target_weight_bytes=full(weights),
+        target_weight_bytes=measured(settings.weight_bytes, weights),
         draft_weight_bytes=full(draft_weights),
         activation_bytes=measured(settings.activation_bytes, activation),
-        cuda_graph_bytes=measured(
-            settings.cuda_graph_bytes, graphs if allots.counts_cuda_graphs else 0.0
+        cuda_graph_bytes=(
+            measured(settings.cuda_graph_bytes, graphs) if allots.counts_cuda_graphs else full(0.0)
         ),
         non_torch_bytes=measured(settings.non_torch_bytes, non_torch),
-        buffer_bytes=full(buffers),
+        buffer_bytes=full(_buffer_bytes(target, seqs, n, allots, settings)),
         kv_bytes_per_token=full(kv),
         layout=RequestLayout(
-            target, draft, tp, draft_tp, n, KvRules(element, engine.kv_block_tokens)
+            target, draft, tp, draft_tp, n, _kv_rules(element, engine, allots, settings)
         ),
+        max_num_seqs=full(seqs),
+        max_num_batched_tokens=full(batched),
+        prints_capacity=allots.prints_capacity,
     )
+
+
+def _kv_rules(
+    element_bytes: float, engine: EngineConstants, allots: EngineMemory, settings: MemorySettings
+) -> KvRules:
+    cached = settings.caches_prefixes
+    if cached is None:
+        cached = allots.caches_prefixes_of_states
+    return KvRules(
+        element_bytes,
+        engine.kv_block_tokens,
+        state_pages=2 if cached else 1,
+        holds_windows=allots.holds_windows,
+    )
+
+
+def _buffer_bytes(
+    target: LlmSpec, seqs: Floats, n: Floats, allots: EngineMemory, settings: MemorySettings
+) -> ArrayLike:
+    """Return what sampling keeps; where the engine's own figures are given they contain it."""
+    if settings.activation_bytes is not None:
+        return 0.0
+    buffers = sampler_state_bytes(target, seqs, allots)
+    if settings.probabilistic_drafts:
+        buffers = buffers + seqs * n * target.vocab_size * _LOGIT_BYTES
+    return buffers
 
 
 def _limits(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -44,4 +46,4 @@ def ratio_of_sums(
 
 def combine_relative(*errors: float) -> float:
     """Return the relative standard error of a product or ratio of independent factors."""
-    return float(np.sqrt(sum(error**2 for error in errors)))
+    return math.hypot(*errors)

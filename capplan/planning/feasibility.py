@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from capplan.estimate.kvcache import uneven_heads
 from capplan.planning.candidates import Candidate
 from capplan.planning.drafting import Blocked
 from capplan.planning.hardware import Evaluated
@@ -73,14 +74,14 @@ def log_infeasible(
 
 
 def log_indivisible(log: RejectionLog, llm: LlmSpec, tensor_parallel: int, gpu: str) -> bool:
-    """Record a group that cannot split the query heads evenly; say whether it is one."""
-    if llm.heads is None or llm.heads % tensor_parallel == 0:
+    """Record a group that cannot split the heads evenly; say whether it is one."""
+    odd = uneven_heads(llm, tensor_parallel)
+    if not odd:
         return False
-    sizes = [size for size in (1, 2, 4, 8, 16) if llm.heads % size == 0]
+    sizes = [size for size in (1, 2, 4, 8, 16) if not uneven_heads(llm, size)]
     log.add(
         "tensor_parallel",
-        f"{llm.id} on {tensor_parallel} x {gpu}: {llm.heads} query heads are not divisible by "
-        f"{tensor_parallel}",
+        f"{llm.id} on {tensor_parallel} x {gpu}: {odd} are not divisible by {tensor_parallel}",
         f"A size that divides the heads: {', '.join(map(str, sizes))}.",
     )
     return True

@@ -20,7 +20,8 @@ def handed_out_bytes(gpu: GpuSpec, engine: EngineConstants) -> float:
 
     A nominal size is a lower bound already and is taken as it is.
     """
-    return gpu.memory_bytes - (engine.driver_reserved_bytes if gpu.memory_is_reported else 0.0)
+    reserved = engine.reserved_for(gpu.name) if gpu.memory_is_reported else 0.0
+    return gpu.memory_bytes - reserved
 
 
 def batch_limit(choice: HardwareChoice, engine: EngineConstants) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from capplan.estimate.kvcache import kv_bytes_per_gpu_token
 from capplan.estimate.kvpool import Breakdown
 from capplan.estimate.memory import MemoryPlan
@@ -20,9 +22,19 @@ def memory_notes(
     allots: EngineMemory,
     target: LlmSpec,
     draft: LlmSpec | None,
+    pool_bytes: float,
+    longest: int,
 ) -> tuple[str, ...]:
     """Return what the figures alone do not say, one sentence or two each."""
-    found = [_contradiction(request, memory), _too_long(request, target)]
+    in_flight = float(allots.steps_in_flight * int(memory.max_num_batched_tokens))
+    found = [
+        _contradiction(request, memory),
+        _too_long(request, target),
+        _graphs_on_top(request, allots),
+        _printed(memory, target, longest, in_flight, pool_bytes),
+        _too_many_sequences(memory, pool_bytes),
+        _asked_pool(request),
+    ]
     if draft is not None:
         found += [_uncounted_draft(memory, allots), _unsplit_draft(request, memory)]
     return tuple(note for note in found if note)
@@ -77,6 +89,54 @@ def _too_long(request: MemoryRequest, target: LlmSpec) -> str:
     if asked is None or limit is None or asked <= limit:
         return ""
     return f"The checkpoint's own limit is {limit:,} tokens: the engine refuses longer requests."
+
+
+def _graphs_on_top(request: MemoryRequest, allots: EngineMemory) -> str:
+    if request.cuda_graph_bytes is None or allots.counts_cuda_graphs:
+        return ""
+    return (
+        f"CUDA graphs ({_gib(request.cuda_graph_bytes)} GiB) come on top of the utilisation: "
+        "this version does not set them aside before it sizes the pool."
+    )
+
+
+def _printed(
+    memory: MemoryPlan, target: LlmSpec, longest: int, in_flight: float, pool_bytes: float
+) -> str:
+    """Say what other versions print as the size of the same pool, where that differs."""
+    groups = memory.layout.groups().groups
+    if groups == 1 or pool_bytes <= 0:
+        return ""
+    other = replace(memory, prints_capacity=not memory.prints_capacity)
+    tokens = int(other.printed_tokens(longest, in_flight, pool_bytes))
+    if memory.prints_capacity:
+        return (
+            f"{target.id} has layers of several kinds in {groups} groups: vLLM 0.10 to 0.20 print "
+            f"{tokens:,} tokens as size of such a pool, the blocks shared out among the groups."
+        )
+    return (
+        f"{target.id} has layers of several kinds in {groups} groups, among which this version "
+        f"shares out the blocks that it prints: trust the requests at once, {tokens:,} tokens."
+    )
+
+
+def _too_many_sequences(memory: MemoryPlan, pool_bytes: float) -> str:
+    """Say where the pool has fewer blocks for states than sequences may run."""
+    groups = memory.layout.groups()
+    blocks = int(max(pool_bytes, 0.0) // float(groups.block_bytes))
+    asked = int(memory.max_num_seqs)
+    if not groups.keeps_states or asked <= blocks:
+        return ""
+    return (
+        f"Every sequence holds a block for its state, and the pool has {blocks:,}: vLLM refuses "
+        f"to start with {asked:,} sequences. Add --max-num-seqs {max(blocks, 1)} or fewer."
+    )
+
+
+def _asked_pool(request: MemoryRequest) -> str:
+    if request.kv_cache_memory_bytes is None:
+        return ""
+    return "The pool was asked for outright: the utilisation plays no part."
 
 
 def _utilisation_without_draft(memory: MemoryPlan) -> float:

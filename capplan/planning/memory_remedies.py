@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
+from capplan.estimate.kvcache import uneven_heads
 from capplan.schema.llm import LlmSpec
 from capplan.schema.memory import MemoryRequest, MemoryUse
 from capplan.schema.pairing import Method
@@ -63,6 +64,8 @@ def _shorter(
 def _more_utilisation(
     request: MemoryRequest, found: MemoryUse
 ) -> Iterator[tuple[str, MemoryRequest]]:
+    if request.kv_cache_memory_bytes is not None:
+        return
     needed = (found.usable_bytes + found.lacking_bytes) / found.capacity_bytes
     share = math.ceil(needed * 100 + 1e-9) / 100
     if share <= _MOST_UTILISATION:
@@ -73,7 +76,7 @@ def _fewer_sequences(
     request: MemoryRequest, found: MemoryUse
 ) -> Iterator[tuple[str, MemoryRequest]]:
     """Fewer sequences make the sampler's trial run smaller."""
-    if request.activation_bytes is not None:
+    if request.activation_bytes is not None or request.kv_pool_bytes is not None:
         return
     for count in _FEWER_SEQUENCES:
         if count < found.max_num_seqs:
@@ -81,24 +84,30 @@ def _fewer_sequences(
 
 
 def _fp8_kv(request: MemoryRequest) -> Iterator[tuple[str, MemoryRequest]]:
-    if request.kv_dtype != "fp8":
+    if not request.kv_dtype.startswith("fp8"):
         yield "--kv-dtype fp8", _changed(request, kv_dtype="fp8")
 
 
 def _no_draft(request: MemoryRequest, found: MemoryUse) -> Iterator[tuple[str, MemoryRequest]]:
     if found.draft is not None:
         changed = _changed(request, draft=None, method=Method.NONE, num_speculative_tokens=0)
+        # loading was measured with the draft
+        changed = _changed(changed, weight_bytes=None)
         yield "no draft", changed
 
 
 def _larger_group(request: MemoryRequest, target: LlmSpec, use: Try) -> tuple[str, ...]:
     """Return the next tensor-parallel size that fits."""
     for size in _SIZES:
-        divides = target.heads is None or target.heads % size == 0
-        if size > request.tensor_parallel and divides:
+        if size > request.tensor_parallel and not uneven_heads(target, size):
             # measured values hold for the size they were measured at
             changed = _changed(
-                request, tensor_parallel=size, activation_bytes=None, non_torch_bytes=None
+                request,
+                tensor_parallel=size,
+                weight_bytes=None,
+                activation_bytes=None,
+                non_torch_bytes=None,
+                kv_pool_bytes=None,
             )
             if use(changed).fits:
                 return (f"--tp {size}",)

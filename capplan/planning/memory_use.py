@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from capplan.errors import RequestError
 from capplan.estimate.activation import weight_scale
-from capplan.estimate.kvcache import kv_known
+from capplan.estimate.kvcache import kv_known, uneven_heads
 from capplan.estimate.memory import MemoryPlan, MemorySettings, plan_memory
 from capplan.planning.memory import handed_out_bytes
 from capplan.planning.memory_notes import memory_notes
 from capplan.planning.memory_remedies import remedies
+from capplan.schema.cache import BF16_BYTES
 from capplan.schema.engine import BatchLimits, EngineConstants
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
 from capplan.schema.memory import MemoryRequest, MemoryUse
 from capplan.units import BYTES_PER_GIB
 
-_ELEMENT_BYTES = {"auto": 2.0, "bfloat16": 2.0, "fp8": 1.0}
+_FP8_BYTES = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,9 @@ def _check(request: MemoryRequest, subject: Subject) -> None:
     for llm, size in ((subject.target, tp), (subject.draft, draft_tp or tp)):
         if llm is None:
             continue
-        if llm.heads is not None and llm.heads % size:
+        if odd := uneven_heads(llm, size):
             raise RequestError(
-                f"{llm.id} has {llm.heads} query heads, which {size} GPUs cannot share evenly.",
+                f"{llm.id} has {odd}, which {size} GPUs cannot share evenly.",
                 "Choose a tensor-parallel size that divides the heads.",
             )
         if not kv_known(llm):
@@ -95,9 +98,10 @@ def _use(request: MemoryRequest, subject: Subject) -> MemoryUse:
     longest = request.max_model_len or target.max_context or 0
     in_flight = float(allots.steps_in_flight * limits.max_num_batched_tokens)
     need = float(memory.request_bytes(longest, in_flight))
-    pool = request.kv_pool_bytes or float(memory.kv_pool_bytes)
+    pool, room = _pool(request, memory)
+    groups = memory.layout.groups(in_flight)
     workload = _workload_tokens(request)
-    held = max(pool, 0.0) / need
+    held = float(np.floor(max(pool, 0.0) / groups.block_bytes) * groups.block_bytes) / need
     return MemoryUse(
         target=target.id,
         draft=draft.id if draft is not None else None,
@@ -122,17 +126,26 @@ def _use(request: MemoryRequest, subject: Subject) -> MemoryUse:
         kv_bytes_per_token=float(memory.kv_bytes_per_token),
         max_model_len=longest,
         request_bytes=need,
-        kv_tokens=int(held * longest),
+        kv_tokens=int(memory.printed_tokens(longest, in_flight, pool)),
         max_concurrency=held,
         workload_tokens=workload,
         workload_concurrency=(
             None if workload is None else max(pool, 0.0) / float(memory.request_bytes(workload))
         ),
-        fits=pool >= need,
-        lacking_bytes=max(0.0, need - pool),
-        verdict=_verdict(memory, pool, need, longest),
-        notes=memory_notes(request, memory, allots, target, draft),
+        fits=pool >= need and room >= 0,
+        lacking_bytes=max(0.0, need - pool, -room),
+        verdict=_verdict(memory, pool, need, longest, room),
+        notes=memory_notes(request, memory, allots, target, draft, pool, longest),
     )
+
+
+def _pool(request: MemoryRequest, memory: MemoryPlan) -> tuple[float, float]:
+    """Return the pool, and what stays free of the GPU where the pool was asked for outright."""
+    if request.kv_cache_memory_bytes is None:
+        return request.kv_pool_bytes or float(memory.kv_pool_bytes), 0.0
+    pool = request.kv_cache_memory_bytes
+    used = memory.target_weight_bytes + memory.draft_weight_bytes + memory.overhead_bytes
+    return pool, float(memory.capacity_bytes - used) - pool
 
 
 def _settings(
@@ -142,13 +155,15 @@ def _settings(
     return MemorySettings(
         version=version,
         utilisation=request.utilisation,
-        kv_element_bytes=_ELEMENT_BYTES[request.kv_dtype],
+        kv_element_bytes=_FP8_BYTES if request.kv_dtype.startswith("fp8") else BF16_BYTES,
         max_num_seqs=limits.max_num_seqs,
         max_num_batched_tokens=limits.max_num_batched_tokens,
         num_speculative_tokens=request.num_speculative_tokens,
         probabilistic_drafts=request.probabilistic_drafts,
         draft_tensor_parallel=request.draft_tensor_parallel,
         target_weight_scale=weight_scale(subject.target, subject.engine, subject.gpu.arch, tp),
+        caches_prefixes=request.prefix_caching,
+        weight_bytes=request.weight_bytes,
         activation_bytes=request.activation_bytes,
         non_torch_bytes=request.non_torch_bytes,
         cuda_graph_bytes=request.cuda_graph_bytes,
@@ -170,8 +185,13 @@ def _workload_tokens(request: MemoryRequest) -> int | None:
     return request.prompt_tokens + request.output_tokens + lookahead
 
 
-def _verdict(memory: MemoryPlan, pool: float, need_bytes: float, longest: int) -> str:
+def _verdict(memory: MemoryPlan, pool: float, need_bytes: float, longest: int, room: float) -> str:
     """Say in one sentence whether it fits and by how much."""
+    if room < 0:
+        return (
+            f"does not fit by {_gib(-room)} GiB a GPU: the pool of {_gib(pool)} GiB asked for "
+            "leaves too little for weights and run time"
+        )
     weights = float(memory.target_weight_bytes + memory.draft_weight_bytes)
     over = weights - float(memory.usable_bytes)
     if over > 0 and pool <= 0:

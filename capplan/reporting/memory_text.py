@@ -41,6 +41,8 @@ def _parts(use: MemoryUse) -> list[str]:
     return [
         f"  {label:<20}{size / BYTES_PER_GIB:>9.2f} GiB  {note}".rstrip()
         for label, size, note in rows
+        # what is not there is not listed; a part that is there and small is
+        if size or label[0] != "-"
     ]
 
 

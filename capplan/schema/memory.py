@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from capplan.schema.base import Value
 from capplan.schema.pairing import Method
 
-KvDtype = Literal["auto", "bfloat16", "fp8"]
+KvDtype = Literal["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]
 
 
 class MemoryRequest(Value):
@@ -34,14 +34,28 @@ class MemoryRequest(Value):
     output_tokens: int | None = Field(default=None, ge=1)
     engine: str = "vllm"
     engine_version: str | None = Field(default=None, pattern=r"^\d+(\.\d+)*([a-z0-9.]*)?$")
+    prefix_caching: bool | None = None
+    """Whether prefixes are cached: matters to LLMs with states only. None: the default."""
     gpu_memory_bytes: float | None = Field(default=None, gt=0)
-    """What CUDA hands out, where it was read on the machine. This and the next four: measured
+    """What CUDA hands out, where it was read on the machine. This and the next five: measured
     values, taken as they are."""
+    weight_bytes: float | None = Field(default=None, gt=0)
+    """Of one GPU, target and draft together, as the engine prints what loading took."""
     activation_bytes: float | None = Field(default=None, ge=0)
     non_torch_bytes: float | None = Field(default=None, ge=0)
     cuda_graph_bytes: float | None = Field(default=None, ge=0)
     kv_pool_bytes: float | None = Field(default=None, gt=0)
     """What the engine printed as available for KV; the other parts are then held against it."""
+    kv_cache_memory_bytes: float | None = Field(default=None, gt=0)
+    """Pool asked of the engine outright (vLLM's ``--kv-cache-memory-bytes``): the utilisation
+    then plays no part."""
+
+    @model_validator(mode="after")
+    def _one_pool(self) -> Self:
+        if self.kv_pool_bytes is not None and self.kv_cache_memory_bytes is not None:
+            msg = "kv_pool_bytes is measured and kv_cache_memory_bytes is asked for: give one"
+            raise ValueError(msg)
+        return self
 
     @model_validator(mode="after")
     def _lengths_together(self) -> Self:
@@ -81,7 +95,8 @@ class MemoryUse(Value):
     request_bytes: float
     """KV of one request of ``max_model_len``, as the engine reserves it at its start."""
     kv_tokens: int
-    """What the engine prints as the size of its pool: largest concurrency times longest length."""
+    """What the engine prints as the size of its pool: largest concurrency times longest length,
+    or in versions before 0.21 the blocks shared out among the groups of layers."""
     max_concurrency: float
     """Requests of ``max_model_len`` that the pool holds."""
     workload_tokens: int | None

@@ -11,7 +11,8 @@ import pytest
 
 from capplan.errors import RequestError
 from capplan.estimate.activation import weight_scale
-from capplan.estimate.kvcache import KvRules, kv_bytes_per_gpu_token, kv_bytes_per_request
+from capplan.estimate.kvcache import kv_bytes_per_gpu_token, kv_bytes_per_request
+from capplan.estimate.kvpages import KvRules
 from capplan.estimate.kvpool import Breakdown, PoolPoint, RequestBytes, fit_request_bytes
 from capplan.estimate.memory import MemoryPlan, MemorySettings, plan_memory
 from capplan.facts.catalog import load_catalog

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from capplan.estimate.kvcache import (
-    KvRules,
     kv_bytes_per_gpu_token,
     kv_bytes_per_request,
     kv_bytes_read,
     kv_known,
-    padded_layers,
+    uneven_heads,
 )
+from capplan.estimate.kvpages import KvRules, PageGroups, Part, group_layers, page_groups
 from capplan.facts.catalog import load_catalog
 from capplan.schema.cache import CacheLayers
 from capplan.schema.llm import LlmSpec
@@ -71,24 +71,62 @@ def test_full_layers_keep_no_copies_for_drafted_tokens() -> None:
     assert held("4 full 8x256", 1000, n=3) == held("4 full 8x256", 1000)
 
 
+def groups_of(written: str, rules: KvRules | None = None, tp: float = 1.0) -> PageGroups:
+    part = Part(CacheLayers.parse(written), np.asarray(tp))
+    return page_groups([part], rules if rules is not None else KvRules())
+
+
 @pytest.mark.parametrize(
-    ("written", "expected"),
+    ("written", "counts", "layers"),
     [
         # vLLM makes groups of equally many layers: 52 windowed ones fill six groups of ten
-        ("10 full 16x256 + 52 window 16x256 last 1024", (10, 60)),
-        ("12 full 8x128 + 12 window 8x128 last 128", (12, 12)),
+        ("10 full 16x256 + 52 window 16x256 last 1024", (1, 6), 10),
+        ("12 full 8x128 + 12 window 8x128 last 128", (1, 1), 12),
         # with the layer of a head: 13 and 12 become 13 and 13, not 13 and 24
-        ("13 full 8x128 + 12 window 8x128 last 128", (13, 13)),
-        # pages of two sizes are packed, states have pages of their own
-        ("10 full 2x512 + 50 window 4x256 last 1024", (10, 50)),
-        ("12 full 2x512 + 36 state 1000000B", (12, 36)),
+        ("13 full 8x128 + 12 window 8x128 last 128", (1, 1), 13),
+        ("12 full 2x512 + 36 state 1000000B", (1, 3), 12),
     ],
 )
-def test_groups_are_filled_up_to_one_size(written: str, expected: tuple[int, ...]) -> None:
-    assert padded_layers(CacheLayers.parse(written), KvRules()) == expected
-    assert padded_layers(CacheLayers.parse(written), PLAIN) == tuple(
-        group.layers for group in CacheLayers.parse(written)
-    )
+def test_groups_are_filled_up_to_one_size(
+    written: str, counts: tuple[int, ...], layers: int
+) -> None:
+    groups = groups_of(written)
+    assert groups.counts == counts
+    assert group_layers([g.layers for g in CacheLayers.parse(written)]) == layers
+
+
+def test_layers_that_all_keep_the_same_tokens_form_one_group_whatever_their_sizes() -> None:
+    groups = groups_of("61 latent 1x576 + 61 latent 1x132 @1B")
+    assert groups.groups == 1
+    assert float(groups.block_bytes) == 61 * (1152 + 132) * 16
+
+
+def test_a_smaller_page_holds_more_tokens_where_it_divides_the_larger_else_it_is_padded() -> None:
+    # Gemma-4-31B: 8,192 bytes a token in full layers, 16,384 in windowed ones
+    groups = groups_of("10 full 4x1024 + 50 window 16x512 last 1024")
+    assert [float(size) for size in groups.block_tokens] == [32, 16]
+    odd = groups_of("10 full 3x1024 + 50 window 16x512 last 1024")
+    assert [float(size) for size in odd.block_tokens] == [16, 16]
+
+
+def test_blocks_are_raised_until_a_page_of_tokens_holds_a_state() -> None:
+    """Start-ups of Qwen3.5: 784 tokens for 27B, 528 for 9B and 1,056 for 35B-A3B; fp8 doubles."""
+    for name, tokens, fp8 in (
+        ("Qwen/Qwen3.5-27B", 784, 1568),
+        ("Qwen/Qwen3.5-9B", 528, 1056),
+        ("Qwen/Qwen3.5-35B-A3B", 1056, 2096),
+    ):
+        part = Part(CATALOG.llm(name).cache, np.asarray(1.0))
+        assert float(page_groups([part], KvRules()).least_block_tokens) == tokens
+        assert float(page_groups([part], KvRules(1.0)).least_block_tokens) == fp8
+
+
+def test_a_draft_of_the_same_shape_joins_the_group_of_the_target() -> None:
+    whole, draft = (CacheLayers.parse(f"{n} full 8x256") for n in (36, 28))
+    one = np.asarray(1.0)
+    groups = page_groups([Part(whole, one), Part(draft, one)], KvRules())
+    assert groups.groups == 1
+    assert float(groups.block_bytes) == 64 * 4096 * 16
 
 
 def test_a_pass_reads_the_window_at_most_and_states_both_ways() -> None:
@@ -128,3 +166,22 @@ def test_an_unknown_layout_is_refused_by_name() -> None:
 
 def test_an_llm_without_growing_layers_is_counted_inside_its_window() -> None:
     assert float(kv_bytes_per_gpu_token(with_cache("3 window 1x100 last 128"), 1)) == 600
+
+
+@pytest.mark.parametrize(
+    ("written", "heads", "sizes"),
+    [
+        ("32 full 8x256", 32, (1, 2, 4, 8, 16, 32)),
+        # Phi-4: 40 query heads divide by 4, its 10 KV heads do not (vLLM asserts it)
+        ("40 full 10x256", 40, (1, 2)),
+        # fewer KV heads than GPUs are copied
+        ("36 full 2x256", 16, (1, 2, 4, 8, 16)),
+        ("61 latent 1x576", 128, (1, 2, 4, 8, 16, 32)),
+    ],
+)
+def test_heads_split_only_over_groups_that_divide_them(
+    written: str, heads: int, sizes: tuple[int, ...]
+) -> None:
+    llm = with_cache(written).model_copy(update={"heads": heads})
+    assert tuple(n for n in (1, 2, 4, 8, 16, 32) if not uneven_heads(llm, n)) == sizes
+    assert uneven_heads(llm, 3 * heads) == f"{heads} query heads"
