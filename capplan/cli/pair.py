@@ -79,7 +79,7 @@ def command(
     TARGET and DRAFT are ids or folders with a config.json; two folders that hold their
     tokenizers too are compared token by token. DRAFT may also be ngram, suffix or mtp.
 
-    Exit code 0: the pair works on the engine. 3: it does not. 1: an error.
+    Exit code 0: the engine runs the pair. 3: it does not, or nobody checked. 1: an error.
     """
     from capplan import api
     from capplan.reporting.pair_text import render_pair, render_suggestions

@@ -1,7 +1,8 @@
 """A checkpoint's tokenizer from its files, read as plain data: no ``tokenizers`` package.
 
 Five ways in which vocabularies are shipped are understood: ``tokenizer.json``, ``tekken.json``,
-``vocab.json`` or ``vocab.txt`` with added tokens, tiktoken ranks and SentencePiece models.
+``vocab.json`` or ``vocab.txt`` with added tokens, tiktoken ranks and SentencePiece models. Of a
+folder that has a ``tokenizer_config.json`` alone, the special tokens are read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from capplan.facts.sentencepiece import read_pieces
 from capplan.schema.tokenizer import TokenizerFacts
 
 _LFS_POINTER = b"version https://git-lfs"
+_CONFIG = "tokenizer_config.json"
 _TIKTOKEN_LINE = re.compile(rb"[A-Za-z0-9+/=]+ \d+\s")
 
 
@@ -34,10 +36,13 @@ def read_tokenizer(folder: Path) -> TokenizerFacts | None:
         for name in names:
             for path in sorted(folder.glob(name)):
                 return _guarded(path, reader)
-    return None
+    config = folder / _CONFIG
+    return _guarded(config, _specials_alone, may_be_empty=True) if config.is_file() else None
 
 
-def _guarded(path: Path, reader: Callable[[Path], TokenizerFacts]) -> TokenizerFacts:
+def _guarded(
+    path: Path, reader: Callable[[Path], TokenizerFacts], *, may_be_empty: bool = False
+) -> TokenizerFacts | None:
     try:
         with path.open("rb") as file:
             start = file.read(len(_LFS_POINTER))
@@ -56,6 +61,8 @@ def _guarded(path: Path, reader: Callable[[Path], TokenizerFacts]) -> TokenizerF
             f"{path} is not a tokenizer that capplan reads ({type(error).__name__}: {error}).",
             "Download the file again, or remove it to compare sizes only.",
         ) from error
+    if not facts.tokens and may_be_empty:
+        return None
     if not facts.tokens:
         raise CheckpointError(f"{path} holds no tokens.", "Download the file again.")
     return facts
@@ -104,11 +111,18 @@ def _added_beside(path: Path) -> dict[int, str]:
     old = path.with_name("added_tokens.json")
     if old.is_file():
         found.update(_by_id(_json(old).items()))
-    config = path.with_name("tokenizer_config.json")
+    config = path.with_name(_CONFIG)
     if config.is_file():
         decoder = _json(config).get("added_tokens_decoder") or {}
         found.update({int(number): str(token["content"]) for number, token in decoder.items()})
     return found
+
+
+def _specials_alone(path: Path) -> TokenizerFacts:
+    added = _added_beside(path)
+    return TokenizerFacts(
+        str(path), "special tokens", added, frozenset(added), trained_known=False
+    )
 
 
 def _tekken(path: Path) -> TokenizerFacts:

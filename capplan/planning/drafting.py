@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 from capplan.estimate.curves import AcceptanceCurve, curve_from_alpha, curve_from_facts
 from capplan.estimate.evidence import ProfileEvidence
+from capplan.planning.heads import head_spec, shared_output_bytes
+from capplan.planning.pairing.comparison import sizes_text
 from capplan.planning.pairing.engine_rules import ENGINES, Asked
-from capplan.planning.pairing.vocabulary import compare_vocabularies, sizes_text
-from capplan.schema.cache import CacheLayers, kv_bytes_per_token
+from capplan.planning.pairing.inputs import Known, Side
+from capplan.planning.pairing.refusals import refusal
+from capplan.planning.pairing.vocabulary import compare_vocabularies
+from capplan.planning.pairing.vocabulary_findings import vocabularies
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pair import PairVerdict
 from capplan.schema.pairing import AcceptanceFact, Method, Pairing
@@ -18,11 +22,6 @@ from capplan.schema.provenance import Kind, Source
 
 ONE_PASS_METHODS = frozenset({Method.DFLASH, Method.DSPARK, Method.PEAGLE, Method.MEDUSA})
 """Methods that draft all N tokens in one pass."""
-
-_SHARES_OUTPUT_LAYER = frozenset({Method.EAGLE, Method.MTP})
-"""Heads that read the target's own output layer in every pass: bytes read, not bytes held."""
-
-_BYTES_PER_HEAD_PARAM = 2.0
 
 
 @dataclass(frozen=True)
@@ -52,76 +51,6 @@ class Drafting:
 
 
 NO_DRAFTING = Drafting(Method.NONE, None, None, None)
-
-
-def head_spec(target: LlmSpec, pairing: Pairing) -> LlmSpec | None:
-    """Return a one-layer head (EAGLE, DFlash ...) as a spec; None if its size is unknown.
-
-    Its KV is one layer of the target's shape; its bytes are its parameters in bf16.
-    """
-    if pairing.draft_params is None:
-        return None
-    cache = _one_layer(target)
-    kv = kv_bytes_per_token(cache) if cache else None
-    if not cache and target.kv_bytes_per_token is not None:
-        kv = target.kv_bytes_per_token / target.layers
-    weight_bytes = pairing.draft_params * _BYTES_PER_HEAD_PARAM
-    read_bytes = weight_bytes
-    if pairing.method in _SHARES_OUTPUT_LAYER:
-        read_bytes += target.vocab_size * target.hidden * _BYTES_PER_HEAD_PARAM
-    return LlmSpec(
-        id=pairing.draft,
-        family=target.family,
-        params_total=pairing.draft_params,
-        params_active=pairing.draft_params,
-        weight_bytes=weight_bytes,
-        weight_bytes_active=read_bytes,
-        layers=1,
-        hidden=target.hidden,
-        vocab_size=target.vocab_size,
-        kv_bytes_per_token=kv,
-        kv_heads=target.kv_heads,
-        cache=cache,
-        dtype="bfloat16",
-        licence=pairing.licence,
-        source=Source(
-            kind=Kind.DERIVED,
-            reference=f"head parameters from {pairing.source.reference}; one layer, bf16",
-            date=pairing.source.date,
-        ),
-    )
-
-
-def built_in_spec(target: LlmSpec) -> LlmSpec | None:
-    """Return the MTP layers that a checkpoint carries as a draft; None if it has none known."""
-    if not target.mtp_layers or target.mtp_params is None:
-        return None
-    one = _one_layer(target)
-    cache = tuple(group.model_copy(update={"layers": target.mtp_layers}) for group in one)
-    size = target.mtp_params * target.weight_bytes / target.params_total
-    return LlmSpec(
-        id=f"{target.id} (MTP layers)",
-        family=target.family,
-        params_total=target.mtp_params,
-        params_active=target.mtp_params,
-        weight_bytes=size,
-        weight_bytes_active=size,
-        layers=target.mtp_layers,
-        hidden=target.hidden,
-        vocab_size=target.vocab_size,
-        kv_bytes_per_token=kv_bytes_per_token(cache) if cache else None,
-        kv_heads=target.kv_heads,
-        heads=target.heads,
-        cache=cache,
-        dtype=target.dtype,
-        source=target.source,
-    )
-
-
-def _one_layer(target: LlmSpec) -> tuple[CacheLayers, ...]:
-    """Return a layer that keeps every token in the shape of the target's own; none if unknown."""
-    kept = next((group for group in target.cache if group.grows), None)
-    return () if kept is None else (kept.model_copy(update={"layers": 1}),)
 
 
 def draftings_for(
@@ -257,7 +186,33 @@ def _curve(facts: Sequence[AcceptanceFact], request: PlanRequest) -> AcceptanceC
 
 
 def _from_named(target: LlmSpec, draft: LlmSpec, request: PlanRequest) -> Drafting:
-    return _model_drafting(target, draft, request, ())
+    if draft.head is None:
+        return _model_drafting(target, draft, request, ())
+    return _head_drafting(target, draft, draft.head.method, request)
+
+
+def _head_drafting(
+    target: LlmSpec, draft: LlmSpec, method: Method, request: PlanRequest
+) -> Drafting:
+    """Plan a head by the method that its configuration states."""
+    read_bytes = draft.weight_bytes_active + shared_output_bytes(target, method)
+    llm = draft.model_copy(update={"weight_bytes_active": read_bytes})
+    ours, theirs = Side(target.id, target), Side(draft.id, draft)
+    reason = refusal(ours, theirs, target, method, Known())
+    if not reason:
+        compared = vocabularies(ours, theirs, target, method, Known())
+        reason = compared.reason if compared.verdict is PairVerdict.REFUSE else ""
+    curve = _curve((), request)
+    blocked: Blocked | None = None
+    if reason:
+        blocked = Blocked(
+            "head_mismatch",
+            f"{target.id} + {draft.id} ({method.value}): {reason}",
+            f"capplan pair {target.id} lists what could draft for it.",
+        )
+    elif curve is None:
+        blocked = _unknown_acceptance(target.id, draft.id, method)
+    return Drafting(method, draft.id, llm, curve, blocked)
 
 
 def _model_drafting(
@@ -277,22 +232,22 @@ def _model_drafting(
 def _vocabulary_blocked(target: LlmSpec, draft: LlmSpec, request: PlanRequest) -> Blocked | None:
     """Return what stands between two vocabularies, as ``capplan pair`` judges them."""
     compared = compare_vocabularies(target, draft)
+    lists = f"capplan pair {target.id} lists what the engine runs."
     if compared.verdict is PairVerdict.REFUSE:
-        return Blocked(
-            "vocabulary",
-            f"{target.id} + {draft.id}: {compared.reason}",
-            "Choose a draft of the target's own family; capplan pair TARGET lists them.",
-        )
+        return Blocked("vocabulary", f"{target.id} + {draft.id}: {compared.reason}", lists)
     engine = ENGINES.get(request.engine)
     if engine is None:
         return None
     answer = engine.answer(Asked(Method.DRAFT_MODEL, compared.facts))
     if answer.accepts is not False:
         return None
+    if not compared.facts.difference:
+        text = f"{target.id} + {draft.id}: {answer.engine}: {answer.text} {compared.reason}"
+        return Blocked("vocabulary", text, lists)
     return Blocked(
         "vocabulary_padded",
-        f"{target.id} + {draft.id}: the same tokenizer, but the engine wants equal vocab_size "
-        f"and the embeddings are padded unequally ({sizes_text(compared.facts)})",
-        "Choose a draft of the target's vocab_size. vLLM's use_heterogeneous_vocab would run the "
-        "pair; what it costs was not measured, so it is not planned (capplan pair says more).",
+        f"{target.id} + {draft.id}: compatible tokenizer, padded embedding "
+        f"({sizes_text(compared.facts)}), refused by {answer.engine}",
+        f"{lists} vLLM's use_heterogeneous_vocab would run the pair; what that costs was not "
+        "measured, so it is not planned.",
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from capplan.reporting.formatting import number, printable
 from capplan.schema.pair import (
-    EngineAnswer,
     Finding,
     PairReport,
     PairSuggestion,
@@ -17,18 +16,20 @@ from capplan.schema.pair import (
     Severity,
 )
 
-WIDTH = 100
+WIDTH = 80
 _MARKS = {True: "yes", False: "NO", None: "unchecked"}
 _SHOWN_SOURCES = 2
+_SOURCE_CHARACTERS = 60
+_BILLION = 1e9
 
 
 def render_pair(report: PairReport) -> str:
     """Return the report as text that ends with a newline."""
     sections = (
-        _wrap(report.sentence, 0),
+        [*_wrap(report.sentence, 0), *_evidence(report)],
         _engines(report),
         _findings("Must know", report.findings, Severity.MUST),
-        _findings("Should know", report.findings, Severity.KNOW),
+        _findings("Should know", _worth(report), Severity.KNOW),
         _acceptance(report),
         _next(report),
     )
@@ -38,19 +39,26 @@ def render_pair(report: PairReport) -> str:
 
 def render_suggestions(found: PairSuggestions) -> str:
     """Return the suggestions as text that ends with a newline."""
-    usable = [item for item in found.suggestions if item.works and item.exists]
-    others = [item for item in found.suggestions if not (item.works and item.exists)]
+    usable = [item for item in found.suggestions if item.works]
+    others = [item for item in found.suggestions if not item.works]
     count = f"{len(usable)} way{'s' if len(usable) != 1 else ''} to draft"
     sections = [[f"{count} for {found.target} on {found.engine}:"]]
-    sections.extend(_suggestion(item) for item in usable)
+    sections.append([line for item in usable for line in _suggestion(item)])
     if others:
-        sections.append([f"Not usable on {found.engine}:"])
-        sections.extend(_unusable(item) for item in others)
+        lines = [line for item in others for line in _unusable(item)]
+        sections.append([f"Not for {found.engine}:", *lines])
     sections.append([line for note in found.notes for line in _wrap(note, 0)])
     if usable:
-        sections.append([f"Next: capplan pair {found.target} {_argument(usable[0])}"])
+        sections.append(list(_after(found, usable)))
     blocks = ["\n".join(lines) for lines in sections if lines]
     return printable("\n\n".join(blocks)) + "\n"
+
+
+def _after(found: PairSuggestions, usable: list[PairSuggestion]) -> Iterator[str]:
+    unmeasured = next((item.measure for item in usable if "capplan" in item.measure), "")
+    if unmeasured:
+        yield from _wrap(f"Measure what has no figure: {unmeasured}", 0, 2)
+    yield f"Next: capplan pair {found.target} {_argument(usable[0])}"
 
 
 def _argument(item: PairSuggestion) -> str:
@@ -68,26 +76,24 @@ def _wrap(text: str, indent: int, hanging: int = 0) -> list[str]:
     )
 
 
+def _evidence(report: PairReport) -> list[str]:
+    """Say what the verdict rests on, where the first sentence does not."""
+    if report.reason in report.sentence:
+        return []
+    return _wrap(f"Evidence: {report.reason}.", 0)
+
+
 def _engines(report: PairReport) -> list[str]:
     if not report.engines:
         return []
     wide = max(len(answer.engine) for answer in report.engines)
-    lines = ["Engines:"]
+    lines = ["Engines, by the vocabulary alone:"]
     for answer in report.engines:
-        lines.extend(_engine(answer, wide))
+        head = f"{answer.engine:<{wide}}  {_MARKS[answer.accepts]:<9}  "
+        wrapped = textwrap.wrap(answer.text, WIDTH - len(head) - 2)
+        lines.append(f"  {head}{wrapped[0]}")
+        lines.extend(f"  {' ' * len(head)}{line}" for line in wrapped[1:])
     return lines
-
-
-def _engine(answer: EngineAnswer, wide: int) -> list[str]:
-    source = f" [{answer.source}]" if answer.source else ""
-    text = f"{answer.engine:<{wide}}  {_MARKS[answer.accepts]:<9}  {answer.text}{source}"
-    return _wrap_columns(text, wide + 2 + 9 + 2)
-
-
-def _wrap_columns(text: str, column: int) -> list[str]:
-    head, tail = text[:column], text[column:]
-    lines = textwrap.wrap(tail, WIDTH - column - 2, break_long_words=False) or [""]
-    return [f"  {head}{lines[0]}", *(f"  {' ' * column}{line}" for line in lines[1:])]
 
 
 def _findings(title: str, findings: Iterable[Finding], severity: Severity) -> list[str]:
@@ -96,11 +102,23 @@ def _findings(title: str, findings: Iterable[Finding], severity: Severity) -> li
         return []
     lines = [f"{title}:"]
     for finding in chosen:
-        source = f" [{finding.source}]" if finding.source else ""
+        source = f" [{_brief(finding.source)}]" if finding.source else ""
         lines.extend(_wrap(f"- {finding.text}{source}", 2, 2))
         if finding.remedy:
             lines.extend(_wrap(f"-> {finding.remedy}", 4, 3))
     return lines
+
+
+def _worth(report: PairReport) -> Iterator[Finding]:
+    """Yield what is worth reading: of a pair that is refused, only why; JSON has the rest."""
+    for finding in report.findings:
+        if report.usable is not False or finding.topic == "vocabulary":
+            yield finding
+
+
+def _brief(source: str) -> str:
+    """Return a source short enough for a terminal; JSON has it whole."""
+    return textwrap.shorten(source, _SOURCE_CHARACTERS, placeholder=" ...")
 
 
 def _acceptance(report: PairReport) -> list[str]:
@@ -136,29 +154,45 @@ def _next(report: PairReport) -> list[str]:
 
 
 def _suggestion(item: PairSuggestion) -> list[str]:
-    lines = [*_wrap(_title(item), 2, 4), *_wrap(item.sentence, 4)]
+    """Return a suggestion on three lines at most: name, size and verdict, acceptance."""
+    details = "; ".join(_details(item))
+    lines = [f"  {item.draft} ({item.method.value})", f"    {_cut(details)}"]
     if item.acceptance:
-        lines.extend(
-            line for figure in item.acceptance for line in _wrap(acceptance_line(figure), 4, 2)
-        )
-    elif item.measure:
-        lines.extend(_wrap(f"No acceptance published. Measure: {item.measure}", 4, 2))
+        lines.append(f"    {_spans(item.acceptance)}")
     return lines
 
 
-def _title(item: PairSuggestion) -> str:
-    return ", ".join([f"{item.draft} ({item.method.value})", *_details(item)])
+def _cut(text: str) -> str:
+    return textwrap.shorten(text, WIDTH - 4, placeholder=" ...")
+
+
+def _spans(figures: Sequence[PublishedAcceptance]) -> str:
+    """Return ``2.08-3.40 tokens a round (N = 3), 2.30-5.29 (N = 7) [source ...]`` on one line."""
+    ends = figures if len(figures) == 1 else (figures[0], figures[-1])
+    spans = ", ".join(f"{_span(figure)} (N = {figure.num_speculative_tokens})" for figure in ends)
+    text = f"tokens a round {spans}"
+    source = figures[0].sources[0]
+    room = WIDTH - 4 - len(text) - len(" []")
+    if len(source) > room:
+        source = f"{source[: room - 3].rstrip()}..."
+    return f"{text} [{source}]"
+
+
+def _span(figure: PublishedAcceptance) -> str:
+    low, high = number(figure.lowest), number(figure.highest)
+    return low if low == high else f"{low}-{high}"
 
 
 def _details(item: PairSuggestion) -> Iterator[str]:
     if item.draft_params:
-        ratio = f", 1/{item.params_ratio:.0f} of the target" if item.params_ratio else ""
-        yield f"{number(item.draft_params / 1e9)} billion parameters{ratio}"
-    if not item.listed and item.draft_params:
-        yield "same tokenizer, listed by nobody for this target"
+        ratio = f" (1/{item.params_ratio:.0f})" if item.params_ratio else ""
+        yield f"{number(item.draft_params / _BILLION)} billion{ratio}"
+    yield item.sentence.rstrip(".")
     if item.draft_params or item.licence:
         yield f"licence {item.licence or 'unknown'}"
+    if not item.listed and item.draft_params:
+        yield "unlisted"
 
 
 def _unusable(item: PairSuggestion) -> list[str]:
-    return [f"  {item.draft} ({item.method.value})", *_wrap(item.sentence, 4)]
+    return _wrap(f"{item.draft} ({item.method.value}): {item.sentence}", 2, 4)

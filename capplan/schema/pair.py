@@ -104,6 +104,8 @@ class VocabularyFacts(Value):
     """Share of the ids that both use and that mean the same text."""
     only_in_target: int | None = None
     only_in_draft: int | None = None
+    last_unequal_id: int | None = None
+    """Largest id that both output layers have and that is not the same text to both."""
     examples: tuple[TokenDifference, ...] = ()
     shared_texts: int | None = None
     """Tokens whose text both have, at whatever id: what a mapping could draft."""
@@ -146,15 +148,21 @@ class PairReport(Value):
     draft: str
     method: Method
     verdict: PairVerdict
+    usable: bool | None
+    """Whether ``engine`` runs the pair with the options given; None: nobody checked."""
+    engine: str
+    target_vocab_size: int
+    """Rows of the target's output layer."""
+    draft_vocab_size: int | None
+    """Rows of the draft's, or tokens that a head can draft; None: its figures are not known."""
+    difference: int | None
+    """Between the two output layers, without sign; 0 for heads, which map their tokens."""
     sentence: str
     """The verdict in one sentence."""
     reason: str = ""
     """What the verdict rests on."""
-    engine: str
-    """Engine that ``works`` is about."""
-    works: bool
-    """Whether that engine runs the pair with the options given."""
     vocabulary: VocabularyFacts | None
+    """The comparison in detail; None where the pair cannot be, whatever the vocabularies."""
     engines: tuple[EngineAnswer, ...] = ()
     findings: tuple[Finding, ...] = ()
     acceptance: tuple[PublishedAcceptance, ...] = ()
@@ -165,6 +173,11 @@ class PairReport(Value):
     """vLLM's ``--speculative-config``; empty where there is nothing to launch."""
     next_steps: tuple[str, ...] = ()
 
+    @property
+    def works(self) -> bool:
+        """Whether the engine is known to run the pair."""
+        return self.usable is True
+
 
 class PairSuggestion(Value):
     """One way to draft for a target."""
@@ -174,7 +187,8 @@ class PairSuggestion(Value):
     exists: bool
     listed: bool
     """Whether somebody published it for this target; else it only has the same tokenizer."""
-    works: bool
+    usable: bool | None
+    """Whether the engine runs it; None: nobody checked."""
     verdict: PairVerdict
     sentence: str
     draft_params: float | None = None
@@ -184,6 +198,11 @@ class PairSuggestion(Value):
     """How to measure acceptance where none is published."""
     licence: str = ""
     source: str = ""
+
+    @property
+    def works(self) -> bool:
+        """Whether it exists and the engine is known to run it."""
+        return self.exists and self.usable is True
 
 
 class PairSuggestions(Value):
@@ -198,4 +217,4 @@ class PairSuggestions(Value):
     @property
     def works(self) -> bool:
         """Whether there is any way to draft on this engine."""
-        return any(item.works and item.exists for item in self.suggestions)
+        return any(item.works for item in self.suggestions)

@@ -24,6 +24,8 @@ class TokenizerFacts:
     """Ids of tokens that were added to the trained vocabulary (special tokens)."""
     added_known: bool = True
     """False for formats that keep added tokens in source code, not in the file."""
+    trained_known: bool = True
+    """False where only the special tokens are at hand (``tokenizer_config.json`` alone)."""
 
     @property
     def size(self) -> int:

@@ -148,6 +148,60 @@ def test_padding_of_two_folders_is_proved_by_their_tokenizers(run: Any, tmp_path
     assert report.vocabulary.evidence.value == "tokens"
 
 
+def test_json_has_the_answer_at_its_top(run: Any) -> None:
+    answer = json.loads(run(*PADDED, "--format", "json").out)
+    top = {key: answer[key] for key in list(answer)[:9]}
+    assert top == {
+        "schema_version": 1,
+        "target": PADDED[0],
+        "draft": PADDED[1],
+        "method": "draft_model",
+        "verdict": "padded",
+        "usable": False,
+        "engine": "vllm==0.33",
+        "target_vocab_size": 152_064,
+        "draft_vocab_size": 151_936,
+    }
+    assert answer["difference"] == 128
+    assert {"topic", "severity", "text", "remedy", "source"} <= set(answer["findings"][0])
+    refused = json.loads(run("qwen3-32b", "mtp", "--format", "json").out)
+    assert refused["usable"] is False
+    assert refused["target_vocab_size"] == 151_936
+
+
+def test_an_ordinary_answer_fits_a_screen_and_says_nothing_twice(run: Any) -> None:
+    lines = run("qwen3-32b", "qwen3-0.6b").out.splitlines()
+    assert len(lines) <= 35
+    assert all(len(line) <= 80 for line in lines if "--speculative-config" not in line)
+    refused = run(*PADDED).out
+    assert refused.count("difference 128") == 1
+    assert refused.count("must be equal") == 1
+    assert len(refused.splitlines()) <= 35
+
+
+def test_a_suggestion_takes_three_lines_at_most(run: Any) -> None:
+    out = run("qwen3-30b-a3b-instruct-2507").out
+    block = out.split("\n\n")[1].splitlines()
+    heads = [number for number, line in enumerate(block) if not line.startswith("    ")]
+    ends = [*heads[1:], len(block)]
+    assert heads[0] == 0
+    assert all(end - start <= 3 for start, end in zip(heads, ends, strict=True))
+    figures = [line for line in block if "tokens a round" in line]
+    assert figures
+    assert all("[SpecForge" in line and len(line) <= 80 for line in figures)  # its source
+
+
+def test_a_refusal_offers_only_what_the_engine_runs(run: Any) -> None:
+    out = " ".join(run("qwen2.5-7b-instruct", "qwen2.5-0.5b-instruct").out.split())
+    assert "Qwen2.5-1.5B" not in out
+    assert "No draft model and no head is known that vllm==0.33 runs" in out
+    assert "AngelSlim/Qwen3-32B_eagle3" in run("qwen3-32b", "mtp").out
+
+
+def test_an_unchecked_pair_does_not_pass_a_gate(run: Any) -> None:
+    assert run(*PADDED, "--engine", "tensorrt-llm").code == 3
+
+
 def test_a_broken_tokenizer_is_an_error_not_a_verdict(run: Any, tmp_path: Path) -> None:
     target = checkpoint(tmp_path / "target", 128, 16, words(100))
     draft = checkpoint(tmp_path / "draft", 128, 2, None)
@@ -163,9 +217,9 @@ def test_a_target_alone_gets_suggestions_with_sources(run: Any) -> None:
     assert outcome.code == 0
     assert "ways to draft for Qwen/Qwen3-32B on vllm==0.33" in outcome.first
     assert "AngelSlim/Qwen3-32B_eagle3" in outcome.out
-    assert "No acceptance published. Measure:" in outcome.out
+    assert "Measure what has no figure: capplan profile" in outcome.out
     assert "Next: capplan pair Qwen/Qwen3-32B" in outcome.out
-    assert all(len(line) <= 100 for line in outcome.out.splitlines())
+    assert all(len(line) <= 80 for line in outcome.out.splitlines())
     listed = run("qwen3-32b", "--format", "json")
     found = PairSuggestions.model_validate_json(listed.out)
     assert all(item.source for item in found.suggestions if item.listed)

@@ -4,7 +4,7 @@ from capplan.planning.pairing.cost import estimate_cost_ratio
 from capplan.planning.pairing.inputs import BUILT_IN, LOOKUPS, PairQuestion, Side
 from capplan.planning.pairing.report import judge
 from capplan.planning.pairing.shelf import Shelf
-from capplan.planning.pairing.suggestions import suggest
+from capplan.planning.pairing.suggestions import suggest, with_alternatives
 
 __all__ = [
     "BUILT_IN",
@@ -15,4 +15,5 @@ __all__ = [
     "estimate_cost_ratio",
     "judge",
     "suggest",
+    "with_alternatives",
 ]

@@ -17,7 +17,8 @@ def blocking(pair: PairFacts) -> str:
     """Return why vLLM would not start with these parallel sizes and lengths; empty if it would."""
     if pair.engine != VLLM:
         return ""
-    return next(filter(None, (_bad_heads(pair), _bad_draft_tp(pair), _bad_mtp_length(pair))), "")
+    reasons = (_bad_heads(pair), _bad_draft_tp(pair), _bad_mtp_length(pair), _too_long(pair))
+    return next(filter(None, reasons), "")
 
 
 def _bad_heads(pair: PairFacts) -> str:
@@ -32,6 +33,11 @@ def _bad_heads(pair: PairFacts) -> str:
 
 def _bad_draft_tp(pair: PairFacts) -> str:
     asked = pair.draft_tensor_parallel
+    if asked == 1 < pair.tensor_parallel and pair.heterogeneous_vocabulary:
+        return (
+            "mapping vocabularies takes the V1 runner, which refuses draft_tensor_parallel_size 1 "
+            f"beside the target's {pair.tensor_parallel}"
+        )
     if asked is None or asked in (1, pair.tensor_parallel):
         return ""
     return (
@@ -46,6 +52,21 @@ def _bad_mtp_length(pair: PairFacts) -> str:
     return f"num_speculative_tokens {length} is not a multiple of the {layers} MTP layers"
 
 
+def _too_long(pair: PairFacts) -> str:
+    """Return why the requests asked for do not fit what vLLM would serve."""
+    limit, asked = pair.target.max_context, pair.context
+    if asked is None:
+        return ""
+    if limit is not None and asked > limit:
+        return f"{asked:,} tokens were asked for, the target ends at {limit:,}"
+    reach = pair.draft.max_context if pair.draft is not None else None
+    # the V1 runner, which mapping takes, stops drafting beyond the draft's reach instead
+    shortened = pair.method is Method.DRAFT_MODEL and not pair.heterogeneous_vocabulary
+    if shortened and reach is not None and asked > reach:
+        return f"{asked:,} tokens were asked for, and with this draft the limit falls to {reach:,}"
+    return ""
+
+
 def quantisation(pair: PairFacts) -> Iterator[Finding]:
     """Say what a quantised target means for its draft."""
     scheme = pair.target.quantisation
@@ -55,10 +76,9 @@ def quantisation(pair: PairFacts) -> Iterator[Finding]:
         yield Finding(
             topic="quantisation",
             severity=KNOW,
-            text=f"The target is quantised ({scheme}); the draft keeps its own format: vLLM does "
-            "not pass the target's quantization on to a draft model.",
-            remedy='Give a quantised draft checkpoint, or "quantization" in the speculative '
-            "config.",
+            text=f"The target is quantised ({scheme}), the draft keeps its own format: vLLM does "
+            "not pass the target's on. Harmless, but a bf16 draft is the dearer beside it.",
+            remedy="A quantised draft checkpoint makes its passes cheaper.",
             engine="vllm",
             source="vLLM 0.33.0, config/speculative.py; vllm-project/vllm#40849",
         )
@@ -71,9 +91,8 @@ def quantisation(pair: PairFacts) -> Iterator[Finding]:
     yield Finding(
         topic="quantisation",
         severity=KNOW,
-        text=f"The target is quantised ({scheme}); a head trained on its unquantised hidden "
-        "states may lose acceptance (0.2 % seen with Gemma 4 MTP on a quantised target), and no "
-        f"engine warns of it.{lost}",
+        text=f"The target is quantised ({scheme}); a head trained on unquantised hidden states "
+        f"may lose acceptance, as far as to 0.2 % (Gemma 4 MTP), unwarned.{lost}",
         remedy=_QUANTISED_REMEDY,
         source="vllm-project/vllm#41789; vllm-project/vllm-ascend#5974",
     )
@@ -106,9 +125,8 @@ def parallel(pair: PairFacts) -> Iterator[Finding]:
         yield Finding(
             topic="tensor_parallel",
             severity=KNOW,
-            text=f"The draft runs on all {pair.tensor_parallel} GPUs too and pays their "
-            "all-reduces in each pass: a small draft took 5 ms a token at TP 4, 1.5 ms at TP 1.",
-            remedy="Measure the cost ratio at the TP you serve with.",
+            text=f"The draft runs on all {pair.tensor_parallel} GPUs and pays their "
+            "all-reduces in each pass: a small one took 5 ms a token at TP 4, 1.5 ms at TP 1.",
             source="vllm-project/vllm#4632 and #31345",
         )
 
@@ -132,10 +150,10 @@ def mtp(pair: PairFacts) -> Iterator[Finding]:
         yield Finding(
             topic="mtp",
             severity=KNOW,
-            text=f"{pair.num_speculative_tokens} tokens from {layers} MTP "
-            f"layer{'s' if layers > 1 else ''}: the same weights draft again from their own "
+            text=f"N = {pair.num_speculative_tokens} from {layers} MTP "
+            f"layer{'s' if layers > 1 else ''} (n_predict {layers}): it drafts again from its own "
             "output, so acceptance falls with each further token.",
-            remedy="Compare N = 1, 2 and 3 on your traffic.",
+            remedy=f"Compare N = {layers}, {2 * layers} and {3 * layers} on your traffic.",
             source="vLLM 0.33.0, config/speculative.py (its own warning)",
         )
 
@@ -148,19 +166,17 @@ def runner(pair: PairFacts) -> Iterator[Finding]:
         yield Finding(
             topic="engine",
             severity=KNOW,
-            text="vLLM 0.33's V2 runner, the default, drafts without CUDA graphs: N launch-bound "
-            "passes a round, which on a fast GPU can cost more than they save.",
-            remedy="Measure; VLLM_USE_V2_MODEL_RUNNER=0 selects the V1 runner, which can graph "
-            "the draft.",
+            text="The V2 runner, the default, runs a draft model without CUDA graphs: N "
+            "launch-bound passes a round (VLLM_USE_V2_MODEL_RUNNER=0 takes V1, which graphs it).",
             engine="vllm",
             source="vLLM 0.33.0, V2 runner's standalone speculator",
         )
-    drafts_text = "draft models do not see images; " if pair.method is Method.DRAFT_MODEL else ""
+    unseeing = "; draft models see no images" if pair.method is Method.DRAFT_MODEL else ""
     yield Finding(
         topic="limits",
         severity=KNOW,
-        text=f"With speculation on, requests with min_p or logit_bias are refused; {drafts_text}"
-        "LoRA adapters run on the target only, so drafts for them are accepted less.",
+        text="Speculation refuses requests with min_p or logit_bias; LoRA adapters reach the "
+        f"target only, so their drafts are accepted less{unseeing}.",
         engine="vllm",
         source="vLLM 0.33.0",
     )

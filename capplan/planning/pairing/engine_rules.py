@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from capplan.errors import UnknownIdError
-from capplan.planning.pairing.vocabulary import sizes_text
 from capplan.schema.pair import EngineAnswer, VocabularyFacts
 from capplan.schema.pairing import Method
 
@@ -26,6 +25,10 @@ _LLAMA_SOURCE = "ggml-org/llama.cpp common/speculative.cpp @001d906a"
 _LLAMA_LIMIT, _LLAMA_LIMIT_2024 = 128, 100
 _LLAMA_2024 = "llama.cpp==2024-04"
 _LLAMA_FIRST_ID = 5
+_SGLANG_SOURCE = "docs.sglang.io, speculative decoding"
+_SGLANG_METHODS = frozenset({Method.EAGLE, Method.EAGLE3, Method.MTP, Method.DFLASH, Method.NGRAM})
+_TRT_SOURCE = "TensorRT-LLM 1.4 docs, speculative decoding"
+_TRT_METHODS = frozenset({Method.EAGLE3, Method.MTP, Method.NGRAM})
 _LLAMA_METHODS = frozenset(
     {Method.DRAFT_MODEL, Method.EAGLE3, Method.MTP, Method.DFLASH, Method.DSPARK, Method.NGRAM}
 )
@@ -95,40 +98,33 @@ def _vllm(asked: Asked) -> EngineAnswer:
             source="vLLM 0.33.0 changes",
         )
     if asked.method is not Method.DRAFT_MODEL:
-        return _accepts("vllm==0.33", "Only draft models have their vocab_size checked.")
+        return _accepts("vllm==0.33", "Compares vocab_size of draft models only.", _VLLM_SOURCE)
     facts = asked.facts
     if asked.heterogeneous:
-        return _accepts(
-            "vllm==0.33", f"Runs through {HETEROGENEOUS}: {HETEROGENEOUS_COST}.", _VLLM_SOURCE
-        )
+        return _accepts("vllm==0.33", f"Runs it through {HETEROGENEOUS}.", _VLLM_SOURCE)
     if facts.difference:
         return EngineAnswer(
             engine="vllm==0.33",
             accepts=False,
-            text=f"Refuses to start: vocab_size must be equal, got {sizes_text(facts)}.",
-            remedy=f"Set {HETEROGENEOUS} in the speculative config (capplan pair "
-            f"--heterogeneous-vocab): {HETEROGENEOUS_COST}.",
+            text="Refuses to start: vocab_size must be equal.",
+            remedy=f"{HETEROGENEOUS} (capplan pair --heterogeneous-vocab) runs it: "
+            f"{HETEROGENEOUS_COST}.",
             source=_VLLM_SOURCE,
         )
-    return _accepts(
-        "vllm==0.33", "Compares vocab_size only, never the tokens themselves.", _VLLM_SOURCE
-    )
+    return _accepts("vllm==0.33", "Compares vocab_size, never the tokens.", _VLLM_SOURCE)
 
 
 def _sglang(asked: Asked) -> EngineAnswer:
+    if asked.method in _SGLANG_METHODS:
+        return _accepts("sglang", "Has the method.", _SGLANG_SOURCE)
     if asked.method is not Method.DRAFT_MODEL:
         return _unchecked("sglang", asked)
     source = "sgl-project/sglang#23838, 2026-04"
-    facts = asked.facts
-    if facts.difference:
-        return _refuses(
-            "sglang", f"STANDALONE needs equal vocab_size, got {sizes_text(facts)}.", source
-        )
-    if asked.other_tokens or _unequal_entries(facts):
+    if asked.facts.difference:
+        return _refuses("sglang", "STANDALONE needs equal vocab_size.", source)
+    if asked.other_tokens or _unequal_entries(asked.facts):
         return _refuses("sglang", "STANDALONE compares every token, special ones too.", source)
-    return _accepts(
-        "sglang", "STANDALONE compares vocab_size and every token when it starts.", source
-    )
+    return _accepts("sglang", "STANDALONE compares vocab_size and every token.", source)
 
 
 def _llama_cpp(name: str, limit: int, source: str) -> Callable[[Asked], EngineAnswer]:
@@ -138,20 +134,15 @@ def _llama_cpp(name: str, limit: int, source: str) -> Callable[[Asked], EngineAn
         if asked.method is not Method.DRAFT_MODEL:
             if name == _LLAMA_2024:
                 return _unchecked(name, asked)
-            return _accepts(name, "The method is built in.", _LLAMA_SOURCE)
+            return _accepts(name, "Has the method.", _LLAMA_SOURCE)
         facts = asked.facts
         if facts.difference > limit:
             return _refuses(
                 name, f"Allows a difference of {limit} tokens, got {facts.difference:,}.", source
             )
-        if asked.other_tokens or _differs_from(facts, _LLAMA_FIRST_ID):
-            return _refuses(name, "Compares every token from id 5 on, and some differ.", source)
-        return _accepts(
-            name,
-            f"Allows a difference of {limit} tokens and compares the text of every token from "
-            "id 5 on.",
-            source,
-        )
+        if asked.other_tokens or (facts.last_unequal_id or 0) >= _LLAMA_FIRST_ID:
+            return _refuses(name, "Compares the text of every token from id 5 on.", source)
+        return _accepts(name, f"Sizes may differ by {limit}; compares texts from id 5 on.", source)
 
     return answer
 
@@ -161,32 +152,22 @@ def _mlc(asked: Asked) -> EngineAnswer:
         return _unchecked("mlc-llm", asked)
     source = "mlc-ai/mlc-llm#3212, 2025-04"
     if asked.facts.difference:
-        return _refuses(
-            "mlc-llm",
-            f"Stops after the first token: logits of {asked.facts.draft_size:,} against "
-            f"{asked.facts.target_size:,} fail a check.",
-            source,
-        )
-    return _accepts("mlc-llm", "Checks the width of the logits only.", source)
+        return _refuses("mlc-llm", "Stops after the first token: logits differ in width.", source)
+    return _accepts("mlc-llm", "Compares the width of the logits, no tokens.", source)
 
 
 def _tensorrt_llm(asked: Asked) -> EngineAnswer:
+    if asked.method in _TRT_METHODS:
+        return _accepts("tensorrt-llm", "Has the method; not for every target.", _TRT_SOURCE)
     if asked.method is not Method.DRAFT_MODEL or asked.facts.difference or asked.other_tokens:
         return _unchecked("tensorrt-llm", asked)
     return _accepts(
-        "tensorrt-llm",
-        "Asks for a draft that shares the vocabulary; what it checks was not read.",
-        "NVIDIA/TensorRT-LLM examples/draft_target_model/README.md",
+        "tensorrt-llm", "Asks for one tokenizer; its checks were not read.", _TRT_SOURCE
     )
 
 
 def _unequal_entries(facts: VocabularyFacts) -> int:
     return (facts.ids_that_differ or 0) + (facts.only_in_target or 0) + (facts.only_in_draft or 0)
-
-
-def _differs_from(facts: VocabularyFacts, first_id: int) -> bool:
-    """Whether an id from ``first_id`` on differs; the examples are the smallest such ids."""
-    return _unequal_entries(facts) > first_id or any(e.id >= first_id for e in facts.examples)
 
 
 def _accepts(engine: str, text: str, source: str = "") -> EngineAnswer:
@@ -202,7 +183,7 @@ def _unchecked(engine: str, asked: Asked) -> EngineAnswer:
     if asked.other_tokens:
         what = "a draft with other tokens"
     if asked.facts.difference:
-        what = f"a draft with another vocab_size ({sizes_text(asked.facts)})"
+        what = "a draft with another vocab_size"
     return EngineAnswer(engine=engine, accepts=None, text=f"Nobody checked {what}.")
 
 

@@ -28,19 +28,13 @@ def size_rule(pair: PairFacts) -> Iterator[Finding]:
         return
     share = pair.draft.params_total / pair.target.params_total
     inside = "inside" if _GUIDE_LEAST <= share <= _GUIDE_MOST else "outside"
-    text = (
-        f"The draft has 1/{1 / share:.0f} of the target's parameters, {inside} the guide's "
-        "1/10 to 1/3. That rule is not what decides: a pass costs time for layers and launches "
-        "whatever its parameters (draft over target forward 12.5 % on a 70B and 37.5 % on an 8B "
-        "target), so judge a draft by its measured cost ratio, which acceptance must exceed."
-    )
     yield Finding(
         topic="size",
         severity=KNOW,
-        text=text,
-        remedy="Measure it with capplan profile, or see the estimate with --gpu.",
-        source="SpecDecode-Bench, arXiv:2601.11580; gain only if acceptance > cost ratio: "
-        "Leviathan et al., arXiv:2211.17192",
+        text=f"The draft has 1/{1 / share:.0f} of the target's parameters, {inside} the guide's "
+        "1/10 to 1/3. Parameters do not decide, the measured cost ratio does: a draft pass took "
+        "12.5 % of a 70B target's and 37.5 % of an 8B's, and acceptance must exceed it.",
+        source="arXiv:2601.11580; arXiv:2211.17192",
     )
     if pair.draft.weight_bytes_active >= pair.target.weight_bytes_active:
         yield Finding(
@@ -65,8 +59,7 @@ def cost(pair: PairFacts) -> Iterator[Finding]:
         text=f"Data-sheet estimate for one request at {estimate.context:,} tokens on "
         f"{estimate.tensor_parallel} x {estimate.gpu}: a draft pass costs {ratio.mid:.2f} "
         f"({ratio.low:.2f}-{ratio.high:.2f}) of a target step.",
-        remedy="The interval is wide because engines launch draft passes at very different cost: "
-        "profile the pair.",
+        remedy="Engines launch draft passes at very different cost: profile the pair.",
         source="models_db/engines/vllm.yaml",
     )
 
@@ -96,7 +89,7 @@ def context(pair: PairFacts) -> Iterator[Finding]:
 def _short_draft(pair: PairFacts, reach: int, limit: int, severity: Severity) -> Finding:
     on_vllm = pair.engine == VLLM
     happens = (
-        f"vLLM 0.33 (V2 runner, its default) lowers the target's max_model_len to {reach:,}"
+        f"vLLM's V2 runner lowers the target's max_model_len to {reach:,}"
         if on_vllm
         else "beyond its limit the draft guesses badly, or the engine refuses longer requests"
     )
@@ -104,7 +97,10 @@ def _short_draft(pair: PairFacts, reach: int, limit: int, severity: Severity) ->
         topic="context",
         severity=severity,
         text=f"The draft ends at {reach:,} tokens, the target at {limit:,}: {happens}.",
-        remedy=f"Serve requests of at most {reach:,} tokens, or take a draft that sees further.",
+        remedy=f"Serve at most {reach:,} tokens a request, take a draft that sees further, or "
+        "VLLM_USE_V2_MODEL_RUNNER=0: V1 stops drafting there."
+        if on_vllm
+        else f"Serve at most {reach:,} tokens a request, or take a draft that sees further.",
         engine=pair.engine if on_vllm else "",
         source="vLLM 0.33.0, config/vllm.py" if on_vllm else "",
     )
@@ -128,14 +124,13 @@ def memory(pair: PairFacts) -> Iterator[Finding]:
     if draft is None:
         return
     share = draft.weight_bytes / pair.target.weight_bytes
-    text = (
-        f"The draft's weights are {draft.weight_bytes / 1e9:.2f} GB, {share:.1%} of the target's"
-    )
+    size = f"{draft.weight_bytes / 1e9:.2f} GB, {100 * share:.1f} %"
+    text = f"The draft takes {size} of the target's weights"
     ours, theirs = pair.target.kv_bytes_per_token, draft.kv_bytes_per_token
     if ours and theirs:
         text += (
-            f"; a token's KV cache grows {(ours + theirs) / ours:.3f}x "
-            f"({ours:,.0f} + {theirs:,.0f} bytes), so the same pool holds fewer requests"
+            f"; KV cache a token grows {(ours + theirs) / ours:.3f}x "
+            f"({ours:,.0f} + {theirs:,.0f} bytes)"
         )
     yield Finding(topic="memory", severity=KNOW, text=f"{text}.", source=draft.source.reference)
 

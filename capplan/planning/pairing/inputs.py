@@ -73,8 +73,8 @@ class Known:
     head: LlmSpec | None = None
     """What a head without a configuration takes, from the parameters that models_db lists."""
     cost_ratio: CostRatio | None = None
-    listed: tuple[str, ...] = ()
-    """Drafts listed for the target, for the remedy of a refusal."""
+    trained_on: tuple[LlmSpec, ...] = ()
+    """What a head was trained for, where its shape is the target's: it starts, at a loss."""
 
 
 def same_weights(one: str, other: str) -> bool:
@@ -103,6 +103,7 @@ class PairFacts:
     draft_tensor_parallel: int | None = None
     context: int | None = None
     num_speculative_tokens: int | None = None
+    heterogeneous_vocabulary: bool = False
     cost_ratio: CostRatio | None = None
 
     @property

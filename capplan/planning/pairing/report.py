@@ -6,8 +6,16 @@ from collections.abc import Iterator
 
 from capplan.errors import UnknownIdError
 from capplan.planning.pairing.acceptance import how_to_measure, summarise
+from capplan.planning.pairing.comparison import Comparison
 from capplan.planning.pairing.engine_findings import blocking
-from capplan.planning.pairing.engine_rules import VLLM_CHECKED, Asked, all_answers, resolve_engine
+from capplan.planning.pairing.engine_rules import (
+    HETEROGENEOUS,
+    HETEROGENEOUS_COST,
+    VLLM_CHECKED,
+    Asked,
+    all_answers,
+    resolve_engine,
+)
 from capplan.planning.pairing.findings import findings_of
 from capplan.planning.pairing.inputs import (
     BUILT_IN,
@@ -18,7 +26,7 @@ from capplan.planning.pairing.inputs import (
     Side,
 )
 from capplan.planning.pairing.refusals import refusal
-from capplan.planning.pairing.vocabulary import Comparison, sizes_text
+from capplan.planning.pairing.sentence import Answered, opening
 from capplan.planning.pairing.vocabulary_findings import vocabularies, vocabulary_findings
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pair import EngineAnswer, Finding, PairReport, PairVerdict, Severity
@@ -52,7 +60,7 @@ def judge(target: Side, draft: Side, question: PairQuestion, known: Known) -> Pa
     method = _method(draft, question, known)
     refused = refusal(target, draft, target.spec, method, known)
     if refused:
-        return _refused(target, draft, method, question, known, refused)
+        return _refused(target, draft, target.spec, method, question.engine, refused)
     compared = vocabularies(target, draft, target.spec, method, known)
     pair = _facts(draft, target.spec, method, compared, question, known)
     asked = Asked(
@@ -63,27 +71,32 @@ def judge(target: Side, draft: Side, question: PairQuestion, known: Known) -> Pa
     )
     chosen = engine.answer(asked)
     stopped = blocking(pair)
-    works = not stopped and _runs(compared.verdict, chosen, asked)
+    usable = False if stopped else _runs(compared.verdict, chosen, asked)
+    draft_size = compared.facts.head_vocabulary or compared.facts.draft_size
     return PairReport(
         target=target.id,
         draft=draft.id,
         method=method,
         verdict=compared.verdict,
-        reason=compared.reason,
-        sentence=_sentence(target.id, draft.id, compared, works, chosen, stopped),
+        usable=usable,
         engine=question.engine,
-        works=works,
+        target_vocab_size=compared.facts.target_size,
+        draft_vocab_size=draft_size,
+        difference=compared.facts.difference,
+        reason=compared.reason,
+        sentence=opening(Answered(target.id, draft.id, compared, usable, chosen.engine, stopped)),
         vocabulary=compared.facts,
         engines=all_answers(asked),
         findings=(
             *_engine_findings(question, chosen, asked),
             *vocabulary_findings(target, draft, method, compared, known),
-            *findings_of(pair),
+            # what else to mind is noise where the vocabularies forbid the pair
+            *(findings_of(pair) if usable or compared.verdict is not PairVerdict.REFUSE else ()),
         ),
         acceptance=summarise(known.acceptance),
         params_ratio=_params_ratio(target.spec, pair),
         cost_ratio=known.cost_ratio,
-        next_steps=tuple(_next_steps(target, draft, method, works, compared.verdict, known)),
+        next_steps=tuple(_next_steps(target, draft, method, usable)),
     )
 
 
@@ -95,19 +108,22 @@ def _unknown(draft: Side, known: Known) -> bool:
 
 
 def _refused(
-    target: Side, draft: Side, method: Method, question: PairQuestion, known: Known, why: str
+    target: Side, draft: Side, spec: LlmSpec, method: Method, engine: str, why: str
 ) -> PairReport:
+    theirs = draft.spec.vocab_size if draft.spec is not None else None
     return PairReport(
         target=target.id,
         draft=draft.id,
         method=method,
         verdict=PairVerdict.REFUSE,
+        usable=False,
+        engine=engine,
+        target_vocab_size=spec.vocab_size,
+        draft_vocab_size=theirs,
+        difference=None if theirs is None else abs(spec.vocab_size - theirs),
         sentence=f"Refused: {why}.",
         reason=why,
-        engine=question.engine,
-        works=False,
         vocabulary=None,
-        next_steps=tuple(_next_steps(target, draft, method, False, PairVerdict.REFUSE, known)),
     )
 
 
@@ -131,6 +147,7 @@ def _facts(
         draft_tensor_parallel=question.draft_tensor_parallel,
         context=question.context,
         num_speculative_tokens=question.num_speculative_tokens,
+        heterogeneous_vocabulary=question.heterogeneous_vocabulary,
         cost_ratio=known.cost_ratio,
     )
 
@@ -149,25 +166,24 @@ def _method(draft: Side, question: PairQuestion, known: Known) -> Method:
     return rows[0].method if rows and draft.spec is None else Method.DRAFT_MODEL
 
 
-def _runs(verdict: PairVerdict, chosen: EngineAnswer, asked: Asked) -> bool:
+def _runs(verdict: PairVerdict, chosen: EngineAnswer, asked: Asked) -> bool | None:
     if chosen.accepts is False:
         return False
-    if verdict is not PairVerdict.REFUSE:
-        return True
-    # unrelated vocabularies run only through a map of the tokens that both have
-    return asked.heterogeneous and chosen.accepts is True and asked.method is Method.DRAFT_MODEL
+    if verdict is PairVerdict.REFUSE:
+        # unrelated vocabularies run only through a map of the tokens that both have
+        return asked.heterogeneous and chosen.accepts is True
+    return chosen.accepts
 
 
 def _engine_findings(
     question: PairQuestion, chosen: EngineAnswer, asked: Asked
 ) -> Iterator[Finding]:
     engine, version = resolve_engine(question.engine)
-    if chosen.accepts is not True or asked.heterogeneous:
+    if chosen.remedy or (asked.heterogeneous and chosen.accepts):
         yield Finding(
             topic="engine",
             severity=Severity.MUST,
-            text=f"{chosen.engine}: {chosen.text}",
-            remedy=chosen.remedy,
+            text=chosen.remedy or f"{HETEROGENEOUS}: {HETEROGENEOUS_COST}.",
             engine=engine.name,
             source=chosen.source,
         )
@@ -181,51 +197,10 @@ def _engine_findings(
         )
 
 
-def _sentence(
-    target: str,
-    draft: str,
-    compared: Comparison,
-    works: bool,
-    chosen: EngineAnswer,
-    stopped: str,
-) -> str:
-    facts, verdict = compared.facts, compared.verdict
-    pair = f"{draft} for {target}"
-    if verdict is PairVerdict.REFUSE:
-        if works:
-            return (
-                f"Only through a mapping of shared tokens on {chosen.engine}: {pair}; "
-                f"{compared.reason}."
-            )
-        return f"Refused: {pair}: {compared.reason}."
-    opening = {
-        PairVerdict.IDENTICAL: f"Compatible, same vocabulary ({facts.target_size:,} tokens)",
-        PairVerdict.PADDED: f"Compatible tokenizer, padded embedding ({sizes_text(facts)})",
-        PairVerdict.REDUCED_HEAD: "Compatible, reduced head vocabulary",
-        PairVerdict.SPECIAL_TOKENS_DIFFER: "Nearly the same vocabulary",
-    }[verdict]
-    ends = f"works on {chosen.engine}" if works else f"refused by {chosen.engine}"
-    if works and chosen.accepts is None:
-        ends = f"unchecked on {chosen.engine}"
-    why = f" ({stopped})" if stopped else ""
-    return f"{opening}: {pair}, {ends}{why}; {compared.reason}."
-
-
 def _params_ratio(target: LlmSpec, pair: PairFacts) -> float | None:
     return target.params_total / pair.draft_params if pair.draft_params else None
 
 
-def _next_steps(
-    target: Side, draft: Side, method: Method, works: bool, verdict: PairVerdict, known: Known
-) -> Iterator[str]:
-    if works:
-        yield f"Measure before you serve: {how_to_measure(target.id, draft.id, method)}."
-        return
-    if verdict is PairVerdict.PADDED:
-        yield (
-            "Take a draft whose embedding has the target's size, or an engine that tolerates "
-            "padding (see above)."
-        )
-    if known.listed:
-        yield f"Drafts listed for {target.id}: {', '.join(known.listed)}."
-    yield f"See what else could draft for it: capplan pair {target.id}"
+def _next_steps(target: Side, draft: Side, method: Method, usable: bool | None) -> Iterator[str]:
+    if usable is not False:
+        yield f"Measure before you serve: {how_to_measure(target.id, draft.id, method)}"

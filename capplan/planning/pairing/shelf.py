@@ -9,8 +9,6 @@ from capplan.planning.pairing.inputs import BUILT_IN, Known
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import AcceptanceFact, Method, Pairing
 
-_OFFERED = 4
-
 
 @dataclass(frozen=True)
 class Shelf:
@@ -40,9 +38,12 @@ class Shelf:
                 and fact.draft == draft_id
                 and (chosen is None or fact.method is chosen.method)
             ),
-            listed=tuple(
-                row.draft
-                for row in self.pairings
-                if row.target == target_id and row.exists and row.draft not in (draft_id, BUILT_IN)
-            )[:_OFFERED],
+            trained_on=() if ours else self._of_one_shape(target_id, rows),
         )
+
+    def _of_one_shape(self, target_id: str, rows: Sequence[Pairing]) -> tuple[LlmSpec, ...]:
+        """Return other LLMs that the draft is listed for and that are shaped as the target is."""
+        others = {row.target for row in rows} - {target_id}
+        shapes = {llm.id: (llm.hidden, llm.layers, llm.vocab_size) for llm in self.llms}
+        shape = shapes.get(target_id)
+        return tuple(llm for llm in self.llms if llm.id in others and shapes[llm.id] == shape)

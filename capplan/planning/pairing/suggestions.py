@@ -10,12 +10,14 @@ from capplan.planning.pairing.report import judge
 from capplan.planning.pairing.shelf import Shelf
 from capplan.planning.pairing.vocabulary import same_line, tokenizer_name
 from capplan.schema.llm import LlmSpec
-from capplan.schema.pair import PairReport, PairSuggestion, PairSuggestions, PairVerdict
+from capplan.schema.pair import Evidence, PairReport, PairSuggestion, PairSuggestions, PairVerdict
 from capplan.schema.pairing import Method, Pairing
 
 MOST_OF_TARGET = 1 / 3
 """Drafts that nobody listed for the target are offered up to this share of its parameters, the
 guide's upper end. Its lower end, 1/10, is not applied: a smaller draft is cheaper."""
+
+_OFFERED = 3
 
 _ORDER = (
     *(Method.EAGLE3, Method.PEAGLE, Method.DFLASH, Method.DSPARK, Method.MTP, Method.EAGLE),
@@ -85,8 +87,13 @@ def _relatives(target: LlmSpec, llms: Sequence[LlmSpec]) -> Iterator[LlmSpec]:
         if llm.head is None and llm.params_total <= MOST_OF_TARGET * target.params_total:
             named = tokenizer_name(target)
             same = tokenizer_name(llm) == named if named else _alike(target, llm)
-            if same:
+            # a coder guesses prose worse than its general sibling, which is on the shelf too
+            if same and (_is_coder(target) or not _is_coder(llm)):
                 yield llm
+
+
+def _is_coder(llm: LlmSpec) -> bool:
+    return "coder" in llm.id.lower()
 
 
 def _alike(target: LlmSpec, llm: LlmSpec) -> bool:
@@ -118,7 +125,7 @@ def _judged(
         method=method,
         exists=row is None or row.exists,
         listed=row is not None,
-        works=report.works,
+        usable=report.usable,
         verdict=report.verdict,
         sentence=_short(report),
         draft_params=params,
@@ -132,10 +139,21 @@ def _judged(
 
 def _short(report: PairReport) -> str:
     """Return the verdict without the names, which the list shows anyway."""
-    if report.vocabulary is None or not report.works:
-        return report.sentence
-    named = report.verdict.value.replace("_", " ").capitalize()
-    return f"{named}: {report.reason}."
+    if report.vocabulary is None or report.verdict is PairVerdict.REFUSE:
+        return f"{report.reason}."
+    if report.usable is False and report.verdict is PairVerdict.PADDED:
+        return f"padded embedding, difference {report.difference:,}."
+    if report.usable is False:
+        engine = report.engine.partition("==")[0]
+        texts = (a.text for a in report.engines if a.engine.partition("==")[0] == engine)
+        return next(texts, report.sentence)
+    named = report.verdict.value.replace("_", " ")
+    facts = report.vocabulary
+    if facts.evidence is Evidence.OWN:
+        reduced = report.verdict is PairVerdict.REDUCED_HEAD
+        return f"{named}." if reduced else "the target's own vocabulary."
+    by = "by size alone, " if facts.evidence is Evidence.SIZES else ""
+    return f"{named}, {by}tokens not compared."
 
 
 def _licence(draft: Side, row: Pairing | None) -> str:
@@ -157,10 +175,9 @@ def _unjudged(target: Side, row: Pairing, shelf: Shelf) -> PairSuggestion:
         method=row.method,
         exists=row.exists,
         listed=True,
-        works=row.exists,
+        usable=row.exists,
         verdict=PairVerdict.IDENTICAL if row.exists else PairVerdict.REFUSE,
-        sentence=f"Published for {target.id}; its figures are not in models_db, so nothing "
-        "was compared.",
+        sentence="published for it; nothing was compared.",
         draft_params=row.draft_params,
         acceptance=acceptance,
         measure="" if acceptance else how_to_measure(target.id, row.draft, row.method),
@@ -174,13 +191,33 @@ def _notes(target: Side, found: Sequence[PairSuggestion]) -> Iterator[str]:
     if padded:
         yield (
             f"Padded drafts ({len(padded)}) are no mismatch: vLLM runs them with "
-            "--heterogeneous-vocab; ask with --engine for others."
+            "--heterogeneous-vocab, llama.cpp as they are; ask with --engine."
         )
     if target.spec is None:
         yield f"The figures of {target.id} are not all known: verdicts were not computed."
     elif not target.spec.mtp_layers:
         yield f"{target.id} has no MTP layers of its own."
-    yield (
-        "Tokens a round of different sources were measured on different tasks, lengths and "
-        "temperatures: measure the two or three best on your own prompts."
-    )
+    if any(item.acceptance for item in found):
+        yield "Tokens a round of different sources differ in tasks, lengths and temperatures."
+
+
+def with_alternatives(report: PairReport, found: PairSuggestions) -> PairReport:
+    """Add to a pair that the engine does not run what it does run, or that nothing is known."""
+    if report.usable:
+        return report
+    heads = [item for item in found.suggestions if item.works and item.method not in LOOKUPS]
+    offered = ", ".join(f"{item.draft} ({item.method.value})" for item in heads[:_OFFERED])
+    lookup = any(item.works and item.method in LOOKUPS for item in found.suggestions)
+    steps = [f"{report.engine} runs for {report.target}: {offered}."] if heads else []
+    if not heads:
+        steps.append(
+            f"No draft model and no head is known that {report.engine} runs for {report.target}: "
+            "look for an EAGLE-3 head trained on it"
+            + (", or draft by lookup (ngram), which needs none." if lookup else ".")
+        )
+    steps.append(f"All of them: capplan pair {report.target}{_engine_flag(report.engine)}")
+    return report.model_copy(update={"next_steps": (*report.next_steps, *steps)})
+
+
+def _engine_flag(engine: str) -> str:
+    return "" if engine == PairQuestion().engine else f" --engine {engine}"

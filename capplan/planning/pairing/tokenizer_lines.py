@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from capplan.schema.pair import TokenDifference
-
 
 @dataclass(frozen=True)
 class Line:
@@ -26,14 +24,8 @@ class Line:
     rest_unread: bool = False
     """Whether nobody compared the other tokens."""
 
-    def differences(self, target: str) -> tuple[TokenDifference, ...]:
-        """Return what differs, smallest id first, with the target's text on its side."""
-        pairs = [(i, self.before.get(i), text) for i, text in sorted(self.named.items())]
-        if target == self.newer:
-            pairs = [(i, late, early) for i, early, late in pairs]
-        return tuple(TokenDifference(id=i, target=ours, draft=theirs) for i, ours, theirs in pairs)
 
-
+# \uff5c and \u2581 are the bars and spaces that DeepSeek writes in its special tokens
 _LINES = (
     Line(
         older="qwen2.5",
@@ -52,8 +44,28 @@ _LINES = (
         newer="gemma4",
         named={105: "<|turn>", 106: "<turn|>"},
         before={105: "<start_of_turn>", 106: "<end_of_turn>"},
-        source="tokenizer.json of google/gemma-3-1b-it and google/gemma-4-31B-it",
+        source="added_tokens of both, as public test fixtures of tokenizer.json copy them",
         rest_unread=True,
+    ),
+    Line(
+        older="llama3",
+        newer="r1-distill-llama",
+        named={
+            128_000: "<\uff5cbegin\u2581of\u2581sentence\uff5c>",
+            128_001: "<\uff5cend\u2581of\u2581sentence\uff5c>",
+            128_011: "<\uff5cUser\uff5c>",
+            128_012: "<\uff5cAssistant\uff5c>",
+            128_013: "<think>",
+            128_014: "</think>",
+            128_015: "<\uff5c\u2581pad\u2581\uff5c>",
+        },
+        before={
+            128_000: "<|begin_of_text|>",
+            128_001: "<|end_of_text|>",
+            **{128_011 + i: f"<|reserved_special_token_{3 + i}|>" for i in range(5)},
+        },
+        source="added_tokens_decoder of deepseek-ai/DeepSeek-R1-Distill-Llama-8B, as a training "
+        "log prints it",
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from capplan.planning.pairing.comparison import Comparison
 from capplan.planning.pairing.inputs import (
     BUILT_IN,
     HEADS,
@@ -15,10 +16,7 @@ from capplan.planning.pairing.inputs import (
 )
 from capplan.planning.pairing.vocabulary import (
     PADDING_SHARE,
-    Comparison,
     compare_vocabularies,
-    sizes_text,
-    tokenizer_name,
 )
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pair import Evidence, Finding, PairVerdict, Severity, VocabularyFacts
@@ -94,27 +92,16 @@ def vocabulary_findings(
         yield from _unrelated(facts)
     elif verdict is PairVerdict.PADDED:
         yield _padding(facts)
-    elif verdict is PairVerdict.SPECIAL_TOKENS_DIFFER:
-        yield _about(
-            Severity.MUST,
-            "Special tokens frame the chat template: the draft expects other ones, and what it "
-            "proposes there is rejected.",
-            "Measure acceptance on prompts in the target's own chat template.",
-        )
     elif verdict is PairVerdict.REDUCED_HEAD:
         yield _reduced(facts)
     if facts.evidence is Evidence.SIZES and verdict is not PairVerdict.REFUSE:
-        yield _about(
-            Severity.MUST,
-            "Only sizes were compared. Two tokenizers of one size can number their tokens "
-            "differently, and vLLM does not notice.",
-            "Give two folders that hold tokenizer.json beside config.json.",
-        )
+        yield _only_sizes(target, draft)
+    if verdict is not PairVerdict.REFUSE:
+        yield from _specials(facts)
     yield from _mappable(facts)
-    yield from _unused_rows(facts)
-    yield from _two_generations(target, draft, facts)
+    yield from _beyond_rows(target, draft)
     if method in HEADS and draft.id != BUILT_IN and known.pairing is None:
-        yield from _unproven_head(target, draft)
+        yield from _unproven_head(target, draft, known)
 
 
 def _about(severity: Severity, text: str, remedy: str = "", source: str = "") -> Finding:
@@ -152,13 +139,19 @@ def _padding(facts: VocabularyFacts) -> Finding:
         if facts.meaningful_ids is not None
         else ""
     )
+    one_sided = (facts.only_in_target or 0) + (facts.only_in_draft or 0)
+    if facts.evidence is Evidence.TOKENS and one_sided >= facts.difference:
+        return _about(
+            Severity.KNOW,
+            "Not another tokenizer: the trained tokens agree, and one side has added special "
+            "tokens and the rows for them.",
+        )
     sources = ("vllm-project/vllm#13849, 2025-02", facts.meaningful_ids_source)
     return _about(
         Severity.KNOW,
-        f"Padding, not another tokenizer: {sizes_text(facts)}. Rows of an embedding are rounded "
-        f"up, and not to the same number for every size of a family.{unused} Where an engine "
-        "allows it, such a pair ran 1.72x at one request (15.73 to 9.15 ms a token: "
-        "Qwen2.5-Coder 7B with 0.5B, N = 4, RTX 4090).",
+        "Padding, not another tokenizer: rows of an embedding are rounded up, unequally in one "
+        f"family.{unused} Where an engine allowed it, such a pair ran 1.72x as fast at one "
+        "request (15.73 to 9.15 ms a token: Qwen2.5-Coder 7B with 0.5B, N = 4, RTX 4090).",
         source="; ".join(filter(None, sources)),
     )
 
@@ -175,33 +168,64 @@ def _reduced(facts: VocabularyFacts) -> Finding:
     )
 
 
-def _unused_rows(facts: VocabularyFacts) -> Iterator[Finding]:
-    """Say where a tokenizer has ids that the output layer has no row for."""
-    rows, top = min(facts.target_size, facts.draft_size), facts.meaningful_ids
-    if facts.evidence is Evidence.TOKENS and top is not None and top > rows:
+def _only_sizes(target: Side, draft: Side) -> Finding:
+    lacking = [
+        side.id
+        for side in (target, draft)
+        if side.local and (side.tokenizer is None or not side.tokenizer.trained_known)
+    ]
+    unread = f" No vocabulary was found in {' or '.join(lacking)}." if lacking else ""
+    return _about(
+        Severity.MUST,
+        "Two tokenizers of one size can number their tokens differently, and vLLM does not "
+        f"notice: only sizes were compared here.{unread}",
+        "Give two folders that hold tokenizer.json (or vocab.json, tokenizer.model, tekken.json) "
+        "beside config.json.",
+    )
+
+
+def _specials(facts: VocabularyFacts) -> Iterator[Finding]:
+    """Say what special tokens that differ do to a pair whose trained tokens agree."""
+    count = sum(
+        number or 0
+        for number in (facts.ids_that_differ, facts.only_in_target, facts.only_in_draft)
+    )
+    if count:
         yield _about(
-            Severity.KNOW,
-            f"The tokenizers use ids up to {top - 1:,}; the smaller output layer has {rows:,} "
-            "rows, so the ids above are never produced.",
+            Severity.MUST,
+            f"{count:,} special token{'s differ' if count > 1 else ' differs'}: the draft cannot "
+            "propose what only the target knows, and what it puts in its place is rejected "
+            "(chat template, thinking, tool calls).",
+            "Measure acceptance on prompts in the target's own chat template.",
         )
 
 
-def _two_generations(target: Side, draft: Side, facts: VocabularyFacts) -> Iterator[Finding]:
-    if facts.evidence is not Evidence.FAMILY or target.spec is None or draft.spec is None:
+def _beyond_rows(target: Side, draft: Side) -> Iterator[Finding]:
+    """Say where a tokenizer has ids that its LLM's output layer has no row for."""
+    for side in (target, draft):
+        if side.tokenizer is None or side.spec is None:
+            continue
+        top, rows = side.tokenizer.top_id, side.spec.vocab_size
+        if top >= rows:
+            yield _about(
+                Severity.KNOW,
+                f"The tokenizer of {side.id} has ids up to {top:,}, its layers {rows:,} rows: "
+                "ids above are never produced, and a prompt that holds one fails or is misread.",
+                "Keep to the shipped chat template, or resize the embedding with its tokenizer.",
+            )
+
+
+def _unproven_head(target: Side, draft: Side, known: Known) -> Iterator[Finding]:
+    if known.trained_on:
+        yield Finding(
+            topic="head",
+            severity=Severity.MUST,
+            text=f"The head was trained on {', '.join(llm.id for llm in known.trained_on)}. "
+            f"{target.id} has that shape, so the engine starts; on other weights, a fine-tune's "
+            "too, it guesses worse.",
+            remedy="Take a head trained for this target, or measure acceptance first.",
+        )
         return
-    ours, theirs = target.spec.family, draft.spec.family
-    if ours != theirs and tokenizer_name(target.spec) == tokenizer_name(draft.spec):
-        yield _about(
-            Severity.KNOW,
-            f"{ours} and {theirs} share a tokenizer, but generations of a family often differ in "
-            "a few special tokens (Qwen3 has four that Qwen2.5 lacks), on which SGLang and "
-            "llama.cpp refuse.",
-            "Compare two folders that hold tokenizer.json beside config.json.",
-            "gianlucamazza/xllama#200, 2026-07",
-        )
-
-
-def _unproven_head(target: Side, draft: Side) -> Iterator[Finding]:
     head = draft.spec.head if draft.spec is not None else None
     if head is not None and head.target_id and same_weights(head.target_id, target.id):
         return
@@ -209,8 +233,8 @@ def _unproven_head(target: Side, draft: Side) -> Iterator[Finding]:
     yield Finding(
         topic="head",
         severity=Severity.MUST,
-        text=f"A head guesses from the hidden states of the weights it was trained with; shapes "
-        f"agree, and nothing here shows that {target.id} has those weights.{named}",
-        remedy="Check the head's model card, and measure acceptance: near zero means another "
-        "target.",
+        text=f"A head guesses from the hidden states of the weights it was trained on; shapes "
+        f"agree, nothing shows that {target.id} has those weights (a fine-tune has others)."
+        f"{named}",
+        remedy="Check the head's model card, and measure: near zero means another target.",
     )

@@ -126,6 +126,17 @@ def test_tokenizer_json_is_preferred_to_older_files(tmp_path: Path) -> None:
     assert facts.tokens[0] == "new"
 
 
+def test_a_tokenizer_config_alone_gives_its_special_tokens(tmp_path: Path) -> None:
+    config = {"added_tokens_decoder": {"7": {"content": "<eot>", "special": True}}}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    facts = read_tokenizer(tmp_path)
+    assert facts is not None
+    assert dict(facts.tokens) == {7: "<eot>"}
+    assert not facts.trained_known
+    (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 4096}')
+    assert read_tokenizer(tmp_path) is None
+
+
 def test_a_folder_without_a_tokenizer_gives_none(tmp_path: Path) -> None:
     assert read_tokenizer(tmp_path) is None
 

@@ -10,6 +10,8 @@ import pytest
 
 from capplan import api
 from capplan.facts.catalog import load_catalog
+from capplan.planning.drafting import draftings_for
+from capplan.schema.llm import HeadFacts
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Plan, PlanOption, PlanRequest
 from capplan.schema.price import Purchase
@@ -240,7 +242,8 @@ def test_a_draft_padded_otherwise_is_rejected_as_padding_with_both_sizes() -> No
     rejected = reasons(found)["vocabulary_padded"]
     assert "152,064" in rejected.example
     assert "151,936" in rejected.example
-    assert "the same tokenizer" in rejected.example
+    assert "compatible tokenizer, padded embedding" in rejected.example
+    assert "capplan pair Qwen/Qwen2.5-72B-Instruct" in rejected.remedy
     assert "use_heterogeneous_vocab" in rejected.remedy
     assert {option.method for option in found.options} == {Method.NONE}
 
@@ -251,6 +254,33 @@ def test_a_draft_of_another_vocabulary_is_rejected_with_both_sizes() -> None:
     assert "128,256" in rejected.example
     assert "151,936" in rejected.example
     assert {option.method for option in found.options} == {Method.NONE}
+
+
+def test_a_head_asked_for_by_name_is_planned_by_its_own_method() -> None:
+    catalog = load_catalog()
+    target = catalog.llm(LLAMA_8B)
+    small = catalog.llm("meta-llama/Llama-3.2-1B-Instruct")
+    for method, shared in ((Method.EAGLE3, 0.0), (Method.EAGLE, 128_256 * 4096 * 2.0)):
+        facts = HeadFacts(method=method, target_hidden=4096)
+        head = small.model_copy(update={"id": "./head", "head": facts, "layers": 1})
+        asked = request(drafts=("./head",))
+        (found,) = (
+            item
+            for item in draftings_for(target, asked, (), (), {"./head": head}, ())
+            if item.draft_id == "./head"
+        )
+        assert found.method is method
+        assert found.llm is not None
+        # EAGLE and MTP layers read the target's output layer in every pass
+        assert found.llm.weight_bytes_active == head.weight_bytes_active + shared
+        wrong = head.model_copy(update={"head": HeadFacts(method=method, target_hidden=5120)})
+        (refused,) = (
+            item
+            for item in draftings_for(target, asked, (), (), {"./head": wrong}, ())
+            if item.draft_id == "./head"
+        )
+        assert refused.blocked is not None
+        assert "hidden states of 5120" in refused.blocked.text
 
 
 def test_what_lacks_memory_says_how_much() -> None:
