@@ -11,7 +11,9 @@ from typing import Any
 from capplan.errors import FactsError
 from capplan.facts.catalog import Catalog
 from capplan.facts.checks import check_catalog
+from capplan.facts.gpu_names.slices import MIG_COLUMNS, VGPU_COLUMNS, load_mig, load_vgpu
 from capplan.facts.gpus import GPU_COLUMNS, load_gpus
+from capplan.facts.instances import INSTANCE_COLUMNS, load_instances
 from capplan.facts.llms import LLM_COLUMNS, load_llms
 from capplan.facts.pairings import (
     ACCEPTANCE_COLUMNS,
@@ -45,6 +47,9 @@ _FAMILIES = (
     _Family("pairings", PAIRING_COLUMNS, lambda path: {"pairings": load_pairings(path)}),
     _Family("acceptance", ACCEPTANCE_COLUMNS, lambda path: {"acceptance": load_acceptance(path)}),
     _Family("prices", PRICE_COLUMNS, lambda path: {"prices": load_prices(path)}),
+    _Family("instances", INSTANCE_COLUMNS, lambda path: {"added_names": load_instances(path)}),
+    _Family("mig", MIG_COLUMNS, lambda path: {"added_names": load_mig(path)}),
+    _Family("vgpu", VGPU_COLUMNS, lambda path: {"added_names": load_vgpu(path)}),
     _Family("claims", CLAIM_COLUMNS, lambda path: {"claims": load_claims(path)}),
 )
 
@@ -62,7 +67,9 @@ class Checked:
 def check_all(catalog: Catalog) -> Checked:
     """Check every fact of a catalogue against every invariant."""
     fields = ("gpus", "llms", "incomplete_llms", "pairings", "acceptance", "prices", "claims")
-    count = sum(len(getattr(catalog, field)) for field in fields) + len(catalog.api_prices)
+    names = catalog.gpu_names
+    others = (catalog.api_prices, names.instances, names.mig, names.vgpu)
+    count = sum(len(getattr(catalog, field)) for field in fields) + sum(map(len, others))
     return Checked("all", count, check_catalog(catalog))
 
 

@@ -44,6 +44,9 @@ def test_what_ships_is_sound() -> None:
         ("pairings", {"draft": "me/my-head"}),
         ("prices", {"provider": "my-cloud"}),
         ("claims", {"id": "mine"}),
+        ("instances", {"instance": "my.box"}),
+        ("mig", {"gpus": "l4", "profile": "1g.99gb"}),
+        ("vgpu", {"board": "MY1"}),
     ],
 )
 def test_a_good_row_is_told_where_it_belongs(
@@ -64,6 +67,24 @@ def test_a_price_of_a_gpu_that_is_not_there_is_a_problem(tmp_path: Path) -> None
     result = check(with_row(tmp_path, "prices", 3, provider="mine", gpu="h1000"))
     assert result.exit_code == 1
     assert "'h1000' is not in" in result.output
+
+
+@pytest.mark.parametrize(
+    ("family", "changed", "told"),
+    [
+        ("instances", {}, "appears 2 times"),
+        ("instances", {"instance": "mine", "gpu": "h1000"}, "'h1000' is not in"),
+        ("mig", {"gpus": "h1000"}, "'h1000' is not in"),
+        ("vgpu", {"gpu": "h1000", "board": "mine"}, "'h1000' is not in"),
+        ("vgpu", {"board": "L4"}, "virtual GPU board l4 appears 2 times"),
+    ],
+)
+def test_names_of_gpus_are_checked_as_gpus_are(
+    tmp_path: Path, family: str, changed: dict[str, str], told: str
+) -> None:
+    result = check(with_row(tmp_path, family, 3, **changed))
+    assert result.exit_code == 1
+    assert told in result.output
 
 
 def test_a_bad_cell_is_named_with_its_line(tmp_path: Path) -> None:

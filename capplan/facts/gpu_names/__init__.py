@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from shlex import quote
 
 from capplan.errors import UnknownIdError
 from capplan.facts.gpu_names.answers import Answer
@@ -88,8 +89,8 @@ def identify_gpu(
     return answer
 
 
-def whole_gpu(answer: Answer, typed: str) -> str:
-    """Return the id of one whole GPU, for what plans with it.
+def whole_gpu(answer: Answer, typed: str, use: str = "--gpu") -> str:
+    """Return the id of one whole GPU, for what plans with it; ``use`` is how to name it there.
 
     Raises
     ------
@@ -98,7 +99,7 @@ def whole_gpu(answer: Answer, typed: str) -> str:
     """
     if isinstance(answer, Unresolved):
         raise answer.error()
-    remedy = f"Name the GPU itself: use --gpu {answer.gpu}"
+    remedy = f"Name the whole GPU: {use} {answer.gpu}. More: capplan facts resolve {quote(typed)}"
     if answer.slice is not None:
         raise UnknownIdError(
             f"{typed!r} is a part of a GPU, {answer.slice.profile} of {answer.gpu}: "

@@ -89,6 +89,13 @@ class Boards:
         named = words.vendors | words.brands
         return tuple(gpu for gpu in found if self._admits(gpu, named)), sizes
 
+    def beginning_with(self, words: Sequence[str]) -> tuple[GpuSpec, ...]:
+        """Return the boards whose device names begin so."""
+        stem = " ".join(word for word in words if word not in VENDORS)
+        names = self._by_device_name.items() if stem else ()
+        found = {gpu.id: gpu for name, gpu in names if " ".join(name).startswith(stem)}
+        return tuple(found.values())
+
     def like(self, chip: Sequence[str]) -> tuple[str, ...]:
         """Return ids of the boards whose chips have the names most alike."""
         names = {" ".join(known): boards for known, boards in self._by_chip.items()}

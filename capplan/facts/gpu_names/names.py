@@ -17,28 +17,34 @@ from capplan.facts.gpu_names.boards import (
     fits_size,
     plain_board,
 )
+from capplan.facts.gpu_names.machines import Machines
 from capplan.facts.gpu_names.outcome import (
     Reason,
     Unresolved,
     ambiguous,
     contradiction,
-    nearest,
+    incomplete,
     unknown,
 )
 from capplan.facts.gpu_names.slices import MigProfile, VgpuBoard, find_mig, find_vgpu
-from capplan.facts.gpu_names.words import Words, read_words, take_count
+from capplan.facts.gpu_names.words import Words, cut_off, read_words, take_count, take_memory
 from capplan.facts.instances import Instance, InstanceKind
 from capplan.schema.gpu import GpuSlice, GpuSpec, SliceKind
 
 _SHARED = re.compile(r"[\s_\-]shared$", re.IGNORECASE)
-_LISTED = re.compile(r"^\s*gpu\s+\d+:\s*|\s*\(uuid:[^)]*\)\s*$", re.IGNORECASE)
-"""What ``nvidia-smi -L`` prints around a name."""
-_LABEL = re.compile(r"\s*(?P<key>[\w.\-]+/[\w.\-]+)\s*[=:]\s*\"?(?P<value>[^\"]+?)\"?\s*")
+_LISTED = re.compile(
+    r"^\s*gpu\s+\d+:\s*|^\s*\d{1,2},\s*|\s*(?:device\s+\d+:)?\s*\(uuid:[^)]*\)\s*$",
+    re.IGNORECASE,
+)
+"""What ``nvidia-smi -L`` and ``--query-gpu=index,name`` print around a name."""
+_LABEL = re.compile(
+    r"(?P<key>[\w.\-]+/[\w.\-]+(?=\s*[=:])|[\w.\-]+(?=\s*=))\s*[=:]\s*(?P<value>[^=]+)"
+)
 _PROVIDER_BY_LABEL = {"karpenter.k8s.aws": "aws", "eks.amazonaws.com": "aws"}
 """Labels whose short values (``h100``) are told apart by what that provider rents out."""
-_INSTANCE_PREFIXES = ("standard_", "ml.")
-_DIGITS = re.compile(r"\d+")
-_LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
+_AROUND = " \t\r\n\"'`"
+_LONGEST_NAME = 200
+_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -50,22 +56,28 @@ class GpuNames:
     mig: tuple[MigProfile, ...] = ()
     vgpu: tuple[VgpuBoard, ...] = ()
 
+    def adding(self, rows: Iterable[Instance | MigProfile | VgpuBoard]) -> GpuNames:
+        """Return these names and more."""
+        more = tuple(rows)
+        return replace(
+            self,
+            instances=(*self.instances, *(row for row in more if isinstance(row, Instance))),
+            mig=(*self.mig, *(row for row in more if isinstance(row, MigProfile))),
+            vgpu=(*self.vgpu, *(row for row in more if isinstance(row, VgpuBoard))),
+        )
+
     @cached_property
     def _boards(self) -> Boards:
         return Boards(self.gpus)
 
     @cached_property
-    def _labels(self) -> dict[str, Instance]:
-        return {i.instance: i for i in self.instances if i.kind is InstanceKind.LABEL}
-
-    @cached_property
-    def _machines(self) -> dict[str, Instance]:
-        machines = (i for i in self.instances if i.kind is InstanceKind.INSTANCE)
-        return {_instance_key(i.instance): i for i in machines}
+    def _machines(self) -> Machines:
+        return Machines(self.instances)
 
     @cached_property
     def _vgpu_boards(self) -> dict[str, GpuSpec]:
-        return {row.board: self._boards.by_id[row.gpu] for row in self.vgpu}
+        known = self._boards.by_id
+        return {row.board: known[row.gpu] for row in self.vgpu if row.gpu in known}
 
     def look_up(self, name: str, memory_mib: float | None = None) -> Answer:
         """Return which GPU a name means, or why none.
@@ -78,8 +90,13 @@ class GpuNames:
             Memory that the device itself reports: it decides between boards of one name, and
             it wins over the catalogue's size.
         """
+        name = name.strip(_AROUND)
+        if len(name) > _LONGEST_NAME:
+            return unknown(f"{name[:_SHOWN]}...", (), "it is longer than any name")
         label = _LABEL.fullmatch(name)
-        text = _LISTED.sub("", label["value"] if label else name).strip()
+        bare, reported = take_memory(label["value"].strip(_AROUND) if label else name)
+        text = _LISTED.sub("", bare).strip()
+        memory_mib = reported if memory_mib is None else memory_mib
         answer = self._look_up(text, memory_mib)
         if label and isinstance(answer, Unresolved) and answer.reason is Reason.AMBIGUOUS:
             provider = _PROVIDER_BY_LABEL.get(label["key"].partition("/")[0])
@@ -88,10 +105,14 @@ class GpuNames:
 
     def instance(self, name: str) -> Instance | None:
         """Return the instance type or label of this name."""
-        return self._labels.get(name) or self._machines.get(_instance_key(name))
+        return self._machines.find(name)
 
     def _look_up(self, text: str, memory_mib: float | None) -> Answer:
-        for find in (self._by_id, self._by_instance, self._by_mig, self._by_vgpu, self._by_shared):
+        finders = (
+            *(self._by_id, self._by_instance, self._by_mig, self._by_vgpu),
+            *(self._by_shared, self._by_beginning),
+        )
+        for find in finders:
             answer = find(text, memory_mib)
             if answer is not None:
                 return answer
@@ -116,7 +137,7 @@ class GpuNames:
         gpu = self._boards.by_id.get(found.gpu) if found is not None else None
         if found is None or gpu is None:
             return None
-        kind = "instance type" if found.kind is InstanceKind.INSTANCE else "label"
+        kind = "label" if found.kind is InstanceKind.LABEL else "instance type"
         how = f"{kind} of {found.provider}"
         if found.slice_memory_gb is None:
             return answers.whole(text, [gpu], memory_mib, found.gpu_count, how)
@@ -128,7 +149,8 @@ class GpuNames:
         found = find_mig(text)
         if found is None:
             return None
-        having = [row for row in self.mig if row.profile == found.profile]
+        known = self._boards.by_id
+        having = [r for r in self.mig if r.profile == found.profile and r.gpu in known]
         rows = having
         if found.rest:
             around = self._look_up(found.rest, None)
@@ -143,7 +165,7 @@ class GpuNames:
             return contradiction(text, why, sorted(row.gpu for row in having))
         if len(rows) > 1:
             return ambiguous(text, (row.gpu for row in rows))
-        return answers.mig(text, found, rows[0], self._boards.by_id[rows[0].gpu], memory_mib)
+        return answers.mig(text, found, rows[0], known[rows[0].gpu], memory_mib)
 
     def _by_vgpu(self, text: str, memory_mib: float | None) -> Answer | None:
         found = find_vgpu(text)
@@ -162,6 +184,16 @@ class GpuNames:
         piece = GpuSlice(kind=SliceKind.SHARED, profile="time-shared")
         return around.model_copy(update={"slice": piece})
 
+    def _by_beginning(self, text: str, memory_mib: float | None) -> Answer | None:
+        words = cut_off(text)
+        if words is None:
+            return None
+        boards = self._boards.beginning_with(words)
+        fitting = [b for b in boards if memory_mib is not None and fits_reported(b, memory_mib)]
+        if len(fitting) == 1:
+            return answers.whole(text, fitting, memory_mib, 1, "beginning of a device name")
+        return incomplete(text, (board.id for board in fitting or boards))
+
     def _by_words(self, text: str, memory_mib: float | None) -> Answer:
         count, bare = take_count(text)
         exact = self._boards.with_device_name(bare)
@@ -175,25 +207,24 @@ class GpuNames:
         if not boards and exact is not None:
             boards = [exact]
         if not boards:
-            ids = (gpu.id for gpu in family)
-            return contradiction(text, f"known are {described(family)}", ids)
+            told = (*(f"{size} GB" for size in sizes), *words.forms, *words.memory_types)
+            why = f"none of its boards has {' '.join(told)}; known are {described(family)}"
+            return contradiction(text, why, (gpu.id for gpu in family))
         plain = None if words.forms else plain_board(boards, words.chip)
         if plain is not None and (memory_mib is None or fits_reported(plain, memory_mib)):
             boards = [plain]
         return answers.whole(text, boards, memory_mib, count, "name")
 
     def _unknown(self, text: str, words: Words) -> Unresolved:
-        machines = [machine.instance for machine in self._machines.values()]
-        siblings = [name for name in machines if _family(name) == _family(text)]
+        siblings = self._machines.siblings(text)
         if siblings:
-            return unknown(text, nearest(text, siblings), "its family has other sizes")
+            return unknown(text, siblings, "its family has other sizes")
         relatives, strange = self._boards.relatives(words.chip)
         if relatives:
             told = " ".join(strange) or " ".join(sorted(words.brands | words.vendors))
             why = f"{told!r} is no part of the name of a board that is known"
             return unknown(text, tuple(gpu.id for gpu in relatives), why)
-        alike = nearest(text, machines) if _DIGITS.search(text) else ()
-        return unknown(text, self._boards.like(words.chip) or alike)
+        return unknown(text, self._boards.like(words.chip) or self._machines.alike(text))
 
 
 def _fits(gpu: GpuSpec, words: Words, sizes: Iterable[int]) -> bool:
@@ -202,22 +233,3 @@ def _fits(gpu: GpuSpec, words: Words, sizes: Iterable[int]) -> bool:
         and all(fits_form(gpu, form) for form in words.forms)
         and all(fits_memory_type(gpu, kind) for kind in words.memory_types)
     )
-
-
-def _instance_key(name: str) -> str:
-    key = name.strip().lower()
-    for prefix in _INSTANCE_PREFIXES:
-        key = key.removeprefix(prefix)
-    return key
-
-
-def _family(name: str) -> str:
-    """Return what an instance family's sizes share: ``p5``, ``nc#ads_a100_v4``, ``a2-highgpu-#g``.
-
-    The size comes after the last dot, is the last number between hyphens, or else the first one.
-    """
-    key = _instance_key(name)
-    beginning, dot, _ = key.rpartition(".")
-    if dot:
-        return beginning
-    return (_LAST_NUMBER if "-" in key else _DIGITS).sub("#", key, count=1)

@@ -53,6 +53,13 @@ def ambiguous(typed: str, ids: Iterable[str]) -> Unresolved:
     return Unresolved(Reason.AMBIGUOUS, message, choices)
 
 
+def incomplete(typed: str, ids: Iterable[str]) -> Unresolved:
+    """Only the beginning of the name is there."""
+    choices = tuple(sorted(ids))
+    message = f"GPU {typed!r} is cut off: give the whole name, as nvidia-smi -L prints it."
+    return Unresolved(Reason.AMBIGUOUS if choices else Reason.UNKNOWN, message, choices)
+
+
 def unknown(typed: str, choices: Sequence[str], why: str = "") -> Unresolved:
     """Return that no board has this name."""
     message = f"No GPU {typed!r} in the catalogue{f': {why}' if why else ''}."

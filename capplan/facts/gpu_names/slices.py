@@ -26,7 +26,8 @@ _MIG = re.compile(
     r"(?:(?P<compute>\d{1,2})c\.)?(?P<profile>\d{1,2}g\.\d{1,4}gb)"
     r"(?P<extra>(?:[.+\-](?:me|gfx)(?:\.all)?)?)(?=$|[\s,;)\-])"
 )
-_MIG_WORD = re.compile(r"\bmig\b")
+_MIG_WORD = re.compile(r"\b(?:mig|all)\b")
+"""``all-1g.5gb`` is a configuration of the MIG manager."""
 _VGPU = re.compile(
     r"(?P<board>[a-z0-9][a-z0-9 \-]*?)-(?:(?P<slices>\d)-)?(?P<gb>\d{1,4})[abcq](?:me)?"
 )

@@ -332,7 +332,7 @@ def test_a_plan_takes_only_one_whole_gpu(typed: str, told: str) -> None:
 def test_an_instance_given_as_a_gpu_is_answered_with_the_gpu_to_name() -> None:
     with pytest.raises(UnknownIdError) as caught:
         load_catalog().gpu("p4d.24xlarge")
-    assert "use --gpu a100-sxm-40gb" in caught.value.remedy
+    assert "--gpu a100-sxm-40gb" in caught.value.remedy
 
 
 def test_identify_raises_where_look_up_answers() -> None:

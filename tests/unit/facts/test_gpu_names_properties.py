@@ -57,7 +57,11 @@ def test_no_name_belongs_to_two_gpus() -> None:
 
 def test_no_instance_is_read_as_a_device_name() -> None:
     for instance in NAMES.instances:
-        assert NAMES.look_up(instance.instance).gpu == instance.gpu, instance.instance
+        name = instance.instance.replace("#", "4").replace("*", "16")
+        answer = NAMES.look_up(name)
+        count = 4 if "#" in instance.instance else instance.gpu_count
+        assert isinstance(answer, GpuIdentity), name
+        assert (answer.gpu, answer.count) == (instance.gpu, count), name
 
 
 @PROPERTY
