@@ -169,6 +169,8 @@ def stale_price(context: Context) -> str | None:
         said.append(f"{price} was read {days} days ago.")
     elif days is None and best.price_source.kind is not Kind.ASSUMED:
         said.append(f"{price} is undated.")
+    elif days is not None and days < -1:  # a day of grace: clocks of other time zones
+        said.append(f"{price} bears a day that is still to come.")
     ages = [age_days(option.price_source, today) for option in context.plan.options[1:]]
     old = sum(age is not None and age > STALE_AFTER_DAYS for age in ages)
     if old:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import click
 
-from capplan.cli.numbers import ApiPriceText, Number, Share
-from capplan.schema.price import ApiComparison, ApiPrice
+from capplan.cli.breakeven_figures import FIGURES, figure_options, of_figures
+from capplan.cli.numbers import ApiPriceText, Share
+from capplan.schema.price import ApiComparison
 
 _EXAMPLES = """\b
 Examples:
   capplan breakeven --plan plan.json
-  capplan breakeven --plan plan.json --api groq:qwen/qwen3-32b --cached-share 0.5
+  capplan breakeven --plan plan.json --compare-api groq:qwen/qwen3-32b --cached-share 0.5
   capplan breakeven --plan plan.json --api-price in=0.10,out=0.40,cached=0.02
   capplan breakeven --usd-per-month 3285 --output-tokens-per-month 2e9 \\
-      --prompt-per-output 4 --api-price in=0.10,out=0.40
+      --prompt-per-output 4:1 --api-price in=0.10,out=0.40
+  capplan breakeven --usd-per-hour 2.69 --output-tokens-per-s 3653 --utilisation 0.3 \\
+      --prompt-per-output 3:1 --api-price in=0.10,out=0.40
 """
 
 
@@ -31,19 +32,10 @@ Examples:
 @click.option(
     "--option", "rank", type=click.IntRange(1), default=1, show_default=True, help="Of the plan."
 )
-@click.option("--usd-per-month", type=Number("bill"), help="Without a plan: the whole GPU bill.")
-@click.option("--output-tokens-per-month", type=Number("token count"), help="And its tokens.")
+@figure_options
 @click.option(
-    "--prompt-per-output",
-    type=Number("ratio"),
-    help="Prompt tokens that come with one output token.",
+    "--compare-api", "--api", "apis", multiple=True, help="Hosted LLM: MODEL or PROVIDER:MODEL."
 )
-@click.option(
-    "--capacity-tokens-per-month",
-    type=Number("token count"),
-    help="Output tokens that those GPUs can make at most.",
-)
-@click.option("--api", "apis", multiple=True, help="Hosted LLM: MODEL or PROVIDER:MODEL.")
 @click.option(
     "--api-price",
     "api_prices",
@@ -59,13 +51,14 @@ def command(**options: Any) -> None:
     """Compare a month's GPU bill with what an API charges for the same tokens.
 
     The GPU bill is for every hour paid for, busy or not, and does not depend on the tokens; the
-    API bill does. Cached prompts lower the API's bill only. Without --api and --api-price the
-    hosted LLMs that bear the target's name are taken.
+    API bill does. Cached prompts lower the API's bill only. Without --compare-api and --api-price
+    the hosted LLMs that bear the target's name are taken.
     """
-    found = _of_plan(options) if options["plan_file"] is not None else _of_figures(options)
+    found = _of_plan(options) if options["plan_file"] is not None else of_figures(options)
     if not found:
         raise click.UsageError(
-            "No API is known that serves an LLM of this name: name one with --api, or state "
+            "No API is known that serves an LLM of this name: name one with --compare-api, or "
+            "state "
             "--api-price in=USD,out=USD."
         )
     if options["output"] == "json":
@@ -76,63 +69,34 @@ def command(**options: Any) -> None:
 
 
 def _of_plan(options: dict[str, Any]) -> Sequence[ApiComparison]:
-    from capplan import api
+    from capplan.api.plans import compare_with_apis, ranked_option
     from capplan.planning.api_comparison import compare_option
+    from capplan.reporting.plan_file import load_plan
 
-    given = ("usd_per_month", "output_tokens_per_month", "prompt_per_output")
-    if any(options[name] is not None for name in (*given, "capacity_tokens_per_month")):
+    if any(options[name] is not None for name in FIGURES):
         raise click.UsageError("Give either --plan or the figures of a bill, not both.")
-    plan = api.load_plan(options["plan_file"])
+    plan = load_plan(options["plan_file"])
     names, prices, share = options["apis"], options["api_prices"], options["cached_share"]
     found: list[ApiComparison] = []
     if names or not prices:
         rank = options["rank"]
-        found.extend(api.compare_with_apis(plan, names, rank=rank, cached_input_share=share))
+        found.extend(compare_with_apis(plan, names, rank=rank, cached_input_share=share))
     if prices:
-        option = api.ranked_option(plan, options["rank"])
+        option = ranked_option(plan, options["rank"])
         found.extend(compare_option(option, plan.request, prices, share))
     return found
 
 
-def _of_figures(options: dict[str, Any]) -> Sequence[ApiComparison]:
-    from capplan.economics.breakeven import compare_with_api
-
-    usd, tokens = options["usd_per_month"], options["output_tokens_per_month"]
-    if usd is None or tokens is None:
-        raise click.UsageError(
-            "Give --plan FILE, or --usd-per-month with --output-tokens-per-month."
-        )
-    return [
-        compare_with_api(
-            price,
-            gpu_usd_per_month=usd,
-            output_tokens_per_month=tokens,
-            capacity_output_tokens_per_month=options["capacity_tokens_per_month"],
-            prompt_per_output_token=options["prompt_per_output"] or 0,
-            cached_input_share=options["cached_share"] or Decimal(0),
-        )
-        for price in (*_listed(options["apis"]), *options["api_prices"])
-    ]
-
-
-def _listed(names: Sequence[str]) -> list[ApiPrice]:
-    from capplan.facts.api_prices import current_api_prices, find_api_prices
-    from capplan.facts.catalog import load_catalog
-
-    if not names:
-        return []
-    table = current_api_prices(load_catalog().api_prices, datetime.now(UTC))
-    return [price for name in names for price in find_api_prices(table.prices, name)]
-
-
 def _text(found: Sequence[ApiComparison]) -> str:
+    from capplan.reporting import formatting as fmt
     from capplan.reporting.api_view import CAVEAT, build_api_view
 
     first = found[0]
     output, prompt = first.output_tokens_per_month, first.prompt_tokens_per_month
     lines = [
-        f"A month: {float(output) / 1e6:,.1f} M output and {float(prompt) / 1e6:,.1f} M prompt "
-        "tokens. GPUs: every hour paid for, busy or not."
+        f"A month: {fmt.number(float(output) / 1e6, 4)} M output and "
+        f"{fmt.number(float(prompt) / 1e6, 4)} M prompt tokens. GPUs: every hour paid for, busy "
+        "or not."
     ]
     for comparison in found:
         view = build_api_view(comparison)

@@ -15,6 +15,7 @@ Examples:
   capplan claims --topic cost
   capplan claims --verdict "does not exist" --format csv
   capplan claims --format markdown > guide-audit.md
+  capplan claims --on profile.json
 """
 
 
@@ -33,11 +34,23 @@ Examples:
     show_default=True,
     help="How to print.",
 )
-def command(topic: str | None, verdict: str | None, fmt: str) -> int:
+@click.option(
+    "--on",
+    "path",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Apply the guide's checklist to this plan or profile instead.",
+)
+def command(topic: str | None, verdict: str | None, fmt: str, path: str | None) -> int:
     """Audit a popular guide: each figure reproduced, or what speaks against it."""
-    from capplan import api
+    from capplan.api.guide import audit_guide, guide_points
+    from capplan.reporting.appendix import render_points
     from capplan.reporting.audit_text import render_audit
 
-    chosen = api.audit_guide(topic=topic, verdict=ClaimVerdict(verdict) if verdict else None)
+    if path is not None:
+        if topic or verdict or fmt not in ("table", "json"):
+            raise click.UsageError("--on goes with --format table or json alone.")
+        sys.stdout.write(render_points(guide_points(path), fmt))
+        return 0
+    chosen = audit_guide(topic=topic, verdict=ClaimVerdict(verdict) if verdict else None)
     sys.stdout.write(render_audit(chosen, fmt))
     return 0

@@ -2,46 +2,61 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from typing import Any
 
 import click
 
-from capplan.cli.numbers import Number, Share
-from capplan.economics.bill import Tariff, monthly_bill, node_hours
+from capplan.cli.cost_text import cost_json, cost_text
+from capplan.cli.numbers import MonthHours, Number, Share
+from capplan.economics.bill import Tariff, monthly_bill, node_hours, spread_usd_per_hour
 from capplan.economics.decimals import exact
 from capplan.economics.tokens import TokenPrices, token_prices, utilisation_curve
-from capplan.reporting import formatting as fmt
 
 _EXAMPLES = """\b
 Examples:
   capplan cost --usd-per-hour 4.50 --hours-per-month 180
+  capplan cost --usd-per-hour 55.04 --gpus-per-node 8 --gpus-in-use 1
   capplan cost --usd-per-hour 2.5 --output-tokens-per-s 700 --utilisation 0.1
   capplan cost --usd-per-hour 31.46 --output-tokens-per-s 475 --total-tokens-per-s 9977 \\
       --utilisation 1 --input-share 0.4
+  capplan cost --usd-per-hour 8 --gpus-per-node 8 --upfront-usd 100000 --term-months 12
 """
 
 
 @click.command("cost", epilog=_EXAMPLES)
-@click.option(
-    "--usd-per-hour", type=Number("price"), required=True, help="USD an hour of one node or GPU."
-)
+@click.option("--usd-per-hour", type=Number("price"), help="USD an hour of one whole node.")
 @click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="How many.")
 @click.option(
+    "--gpus-per-node",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="GPUs that the price buys.",
+)
+@click.option(
+    "--gpus-in-use", type=click.IntRange(1), help="Of all nodes; the rest is idle.  [default: all]"
+)
+@click.option(
     "--hours-per-month",
-    type=Number("number of hours"),
+    type=MonthHours(),
     default=730,
     show_default=True,
-    help="Hours paid for in a month.",
+    help="Hours served in a month; a reservation pays for all of them.",
+)
+@click.option("--term-months", type=click.IntRange(1), help="A reservation of so many months.")
+@click.option(
+    "--upfront-usd",
+    type=Number("amount"),
+    help="Due on its first day for one node, besides --usd-per-hour if any.",
 )
 @click.option("--output-tokens-per-s", type=Number("throughput"), help="Of all nodes, when busy.")
 @click.option("--input-tokens-per-s", type=Number("throughput"), help="Prompt tokens of that run.")
 @click.option("--total-tokens-per-s", type=Number("throughput"), help="Or prompt and output.")
 @click.option(
     "--utilisation",
-    type=Share(),
-    help="Share of that throughput used in the paid hours; asked for with a throughput.",
+    type=Share(above_zero=True),
+    help="Share of that throughput used in the hours served; asked for with a throughput.",
 )
 @click.option(
     "--input-share", type=Share(), help="Split the bill: this share of it for the prompts."
@@ -55,26 +70,56 @@ def command(**options: Any) -> None:
     Every price of a token says which tokens share the bill: the output, the prompt or both.
     """
     result = _result(options)
-    text = json.dumps(_numbers(result), indent=2) if options["output"] == "json" else _text(result)
-    click.echo(text)
+    click.echo(cost_json(result) if options["output"] == "json" else cost_text(result))
 
 
 def _result(options: dict[str, Any]) -> dict[str, Any]:
-    hours = exact(options["hours_per_month"])
-    price = exact(options["usd_per_hour"])
-    bill = monthly_bill(options["nodes"], 1, Tariff(price, 1, serving_hours=hours))
+    tariff, nodes = _tariff(options), options["nodes"]
+    gpus = nodes * tariff.gpus_per_node
+    in_use = options["gpus_in_use"] or gpus
+    if in_use > gpus:
+        raise click.UsageError(f"--gpus-in-use {in_use} is more than the {gpus} GPUs paid for.")
+    bill = monthly_bill(in_use, 1, tariff, least_nodes=nodes)
     result: dict[str, Any] = {
-        "hours_per_month": hours,
-        "nodes": options["nodes"],
-        "node_hours": node_hours(options["nodes"], hours),
+        "schema_version": 1,
+        "usd_per_node_hour": tariff.usd_per_node_hour,
+        "usd_per_gpu_hour": tariff.usd_per_gpu_hour,
+        "gpus_per_node": tariff.gpus_per_node,
+        "gpus_in_use": in_use,
+        "hours_per_month": tariff.serving_hours,
+        "paid_hours_per_month": tariff.paid_hours,
+        "nodes": nodes,
+        "node_hours": node_hours(nodes, tariff.paid_hours),
         "usd_per_month": bill.total_usd,
+        "usd_per_month_by_line": {line.item.value: line.usd for line in bill.lines},
+        "term_months": tariff.term_months,
+        "upfront_usd": bill.upfront_usd,
     }
-    prices = _token_prices(options, price * options["nodes"])
+    usd_per_hour = tariff.usd_per_serving_gpu_hour * gpus
+    prices = _token_prices(options, usd_per_hour)
     if prices is not None:
         result |= {"utilisation": options["utilisation"], "tokens": vars(prices)}
-        curve = utilisation_curve(price * options["nodes"], options["output_tokens_per_s"])
+        curve = utilisation_curve(usd_per_hour, options["output_tokens_per_s"])
         result["usd_per_million_output_by_utilisation"] = {f"{used:f}": usd for used, usd in curve}
     return result
+
+
+def _tariff(options: dict[str, Any]) -> Tariff:
+    if options["usd_per_hour"] is None and options["upfront_usd"] is None:
+        raise click.UsageError("Give --usd-per-hour, or --upfront-usd where all is paid at once.")
+    price, term, upfront = exact(options["usd_per_hour"] or 0), options["term_months"], Decimal(0)
+    if options["upfront_usd"] is not None:
+        if term is None:
+            raise click.UsageError("--upfront-usd is spread over a term: add --term-months.")
+        price, upfront = spread_usd_per_hour(price, options["upfront_usd"], term)
+    return Tariff(
+        price,
+        options["gpus_per_node"],
+        serving_hours=exact(options["hours_per_month"]),
+        always_on=term is not None,
+        term_months=term,
+        upfront_share=upfront,
+    )
 
 
 def _token_prices(options: dict[str, Any], usd_per_hour: Decimal) -> TokenPrices | None:
@@ -82,7 +127,8 @@ def _token_prices(options: dict[str, Any], usd_per_hour: Decimal) -> TokenPrices
         options[f"{kind}_tokens_per_s"] for kind in ("output", "input", "total")
     )
     if output is None:
-        if given or total or options["utilisation"] or options["input_share"]:
+        others = (given, total, options["utilisation"], options["input_share"])
+        if any(other is not None for other in others):
             raise click.UsageError("A price of tokens needs --output-tokens-per-s.")
         return None
     if options["utilisation"] is None:
@@ -102,45 +148,3 @@ def _token_prices(options: dict[str, Any], usd_per_hour: Decimal) -> TokenPrices
         utilisation=options["utilisation"],
         input_share=options["input_share"],
     )
-
-
-def _numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _numbers(inner) for name, inner in value.items()}
-    return float(value) if isinstance(value, Decimal) else value
-
-
-_LABELS = {
-    "usd_per_million_output": "a million output tokens (prompts free)",
-    "usd_per_million_input": "a million prompt tokens (answers free)",
-    "usd_per_million_total": "a million tokens, prompt and output",
-    "split_usd_per_million_input": "a million prompt tokens, at their share of the bill",
-    "split_usd_per_million_output": "a million output tokens, at the rest of the bill",
-}
-
-
-def _text(result: dict[str, Any]) -> str:
-    nodes, hours = result["nodes"], f"{float(result['hours_per_month']):,.10g}"
-    lines = [
-        f"{fmt.cents(result['usd_per_month'])} USD a month: {nodes} x {hours} hours "
-        f"= {float(result['node_hours']):,.10g}"
-    ]
-    if "tokens" not in result:
-        return lines[0]
-    prompts = result["tokens"]["usd_per_million_input"] is not None
-    lines.append(
-        f"At {fmt.percent(float(result['utilisation']))} utilisation, the whole bill over"
-    )
-    lines += [
-        f"  {fmt.number(float(usd), 4):>10} USD  {_LABELS[name]}"
-        for name, usd in result["tokens"].items()
-        if usd is not None and (prompts or name == "usd_per_million_output")
-    ]
-    if prompts:
-        lines.append("Each carries the whole bill: never add them up, but for the split pair.")
-    lines.append("USD a million output tokens by utilisation:")
-    lines += [
-        f"  {fmt.percent(float(used)):>6}  {fmt.number(float(usd), 4):>10}"
-        for used, usd in result["usd_per_million_output_by_utilisation"].items()
-    ]
-    return "\n".join(lines)

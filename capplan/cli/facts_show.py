@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+
 import click
 
 from capplan.cli.facts_output import show_listing
@@ -10,6 +13,9 @@ from capplan.facts.catalog import load_catalog
 from capplan.facts.contributed_row import to_row
 from capplan.facts.derivation import to_text
 from capplan.facts.shown import Shown, show as find
+
+_NARROWEST, _WIDEST = 60, 120
+"""Columns between which text is wrapped to the terminal."""
 
 _EXAMPLES = """\b
 Examples:
@@ -41,7 +47,7 @@ def show(name: str, online: bool, output: str) -> None:
     A directory with a config.json (or an id in the local Hugging Face cache) is read as it is:
     each figure is printed with the sum or the field that gave it.
     """
-    found = find(load_catalog(), name, online=online)
+    found = find(load_catalog, name, online=online)
     if output == "json":
         click.echo(rendering.to_json(found.content()))
     elif output == "csv":
@@ -59,12 +65,19 @@ def _print_row(found: Shown, name: str) -> None:
 def _print_table(found: Shown) -> None:
     if found.llm is not None and found.lines:
         click.echo(_title(found.llm.spec.id, found.llm.spec.source.reference))
-        click.echo(to_text(found.lines))
+        click.echo(to_text(found.lines, _width()))
     elif (record := found.words()) is not None:
         click.echo(rendering.to_lines(record))
     for part in found.listings:
         click.echo(f"\n{part.name} ({len(part.rows)})")
         show_listing(part, "table")
+
+
+def _width() -> int | None:
+    """Return the terminal's columns, None where the text goes elsewhere and is not wrapped."""
+    if not sys.stdout.isatty():
+        return None
+    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
 
 
 def _title(name: str, reference: str) -> str:

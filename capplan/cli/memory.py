@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import click
 
+from capplan.cli.numbers import TokenCount
 from capplan.schema.memory import KvDtype
 from capplan.schema.pairing import Method
 from capplan.units import BYTES_PER_GIB
@@ -79,13 +80,11 @@ def _measured_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option(
     "--max-model-len",
-    type=click.IntRange(min=1),
+    type=TokenCount(),
     help="Longest request; the checkpoint's own limit by default, which is often too long.",
 )
 @click.option("--max-num-seqs", type=click.IntRange(min=1), help="The engine's by default.")
-@click.option(
-    "--max-num-batched-tokens", type=click.IntRange(min=1), help="The engine's by default."
-)
+@click.option("--max-num-batched-tokens", type=TokenCount(), help="The engine's by default.")
 @click.option(
     "--kv-dtype",
     type=click.Choice(get_args(KvDtype)),
@@ -117,7 +116,7 @@ def command(fmt: str, **options: Any) -> int:
     """
     from pydantic import ValidationError
 
-    from capplan import api
+    from capplan.api.memory import plan_memory
     from capplan.reporting.memory_text import render_memory
     from capplan.schema.memory import MemoryRequest
 
@@ -130,7 +129,7 @@ def command(fmt: str, **options: Any) -> int:
         request = MemoryRequest(**_drafting(options))
     except ValidationError as error:
         raise click.UsageError("; ".join(item["msg"] for item in error.errors())) from error
-    use = api.plan_memory(request)
+    use = plan_memory(request)
     click.echo(
         use.model_dump_json(indent=2) if fmt == "json" else render_memory(use), nl=fmt == "json"
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from capplan.cli.numbers import Number, Share
+from capplan.cli.numbers import MonthHours, Number, Share
 
 Command = Callable[..., Any]
 
@@ -28,11 +28,11 @@ _OPTIONS = (
         type=Share(),
         default="0",
         show_default=True,
-        help="Your discount on list prices on demand: 0.3 or 30%.",
+        help="Your discount on prices on demand of tier list, price files included: 0.3 or 30%.",
     ),
     click.option(
         "--hours-per-month",
-        type=Number("number of hours"),
+        type=MonthHours(),
         default=730,
         show_default=True,
         help="Hours of a month that are paid for and served; reservations pay for all.",
@@ -59,6 +59,7 @@ _OPTIONS = (
     ),
     click.option(
         "--compare-api",
+        "--api",
         "compare_api",
         multiple=True,
         help="Compare the bill with a hosted LLM: MODEL or PROVIDER:MODEL.",

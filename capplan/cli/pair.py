@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from capplan.cli.numbers import TokenCount
+
 _EXAMPLES = """\b
 Examples:
   capplan pair Qwen/Qwen3-32B
@@ -38,7 +40,7 @@ Examples:
     type=click.IntRange(1, 64),
     help="Tensor-parallel size of the draft. Default: the target's.",
 )
-@click.option("--context", type=click.IntRange(1), help="Longest request to serve, in tokens.")
+@click.option("--context", type=TokenCount(), help="Longest request to serve, in tokens.")
 @click.option(
     "-n",
     "--num-speculative-tokens",
@@ -81,11 +83,11 @@ def command(
 
     Exit code 0: the engine runs the pair. 3: it does not, or nobody checked. 1: an error.
     """
-    from capplan import api
+    from capplan.api.pairs import pair
     from capplan.reporting.pair_text import render_pair, render_suggestions
     from capplan.schema.pair import PairSuggestions
 
-    answer = api.pair(
+    answer = pair(
         target,
         draft,
         method=method,

@@ -11,11 +11,14 @@ from typing import Any
 import click
 
 from capplan.cli.facts_output import show_listing
+from capplan.cli.price_notes import say_doubts
+from capplan.cli.recommend_prices import chosen_catalog
 from capplan.facts import listing
 from capplan.facts.catalog import load_catalog
 from capplan.facts.lookup import resolve
 from capplan.facts.price_age import ages
-from capplan.facts.price_file import load_price_file, price_file_text, with_price_files
+from capplan.facts.price_doubts import doubts
+from capplan.facts.price_file import load_price_file, price_file_text
 from capplan.schema.price import PriceRow, Purchase
 
 _EXAMPLES = """\b
@@ -72,9 +75,7 @@ def list_prices(
     output: str,
 ) -> None:
     """List GPU offers, the cheapest GPU hour first; stale and undated ones are warned about."""
-    if only and not files:
-        raise click.UsageError("--price-file-only leaves no price: add --price-file FILE.")
-    catalog = with_price_files(load_catalog(), files, only=only)
+    catalog = chosen_catalog(files, only=only)
     known = (price.provider for price in catalog.prices)
     chosen = catalog.prices_for(
         catalog.gpu(gpu).id if gpu else None,
@@ -89,13 +90,19 @@ def list_prices(
 @command.command()
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 def check(files: Sequence[Path]) -> None:
-    """Check price files: every row, its GPU, its date. Exit code 1 at the first bad row."""
+    """Check price files: every row, its GPU, its date, its size beside known prices.
+
+    Exit code 1 at the first bad row; a doubt about a price is said and stops nothing.
+    """
+    catalog = load_catalog()
     for path in files:
-        prices = load_price_file(path, load_catalog())
+        prices = load_price_file(path, catalog)
         kinds = Counter(f"{price.purchase.value}, {price.tier}" for price in prices)
         said = "; ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-        click.echo(f"{path}: {len(prices)} offers ({said}).")
+        offers = "1 offer" if len(prices) == 1 else f"{len(prices)} offers"
+        click.echo(f"{path}: {offers} ({said}).")
         _warn(prices)
+        say_doubts(doubts(prices, catalog.prices))
 
 
 @command.command()

@@ -49,7 +49,7 @@ def command(target: str | None, **options: Any) -> None:
     )
     with shown() as show:
         stored = run_session(request, on_progress=show)
-    from capplan.api import summarise_profile
+    from capplan.api.profiles import summarise_profile
 
     click.echo(summarise_profile(stored))
     if not stored.profile.complete:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from capplan.cli.money_options import money_options
-from capplan.cli.numbers import UNITS_MS, UNITS_PER_S, GpuPrice, Number
+from capplan.cli.numbers import UNITS_MS, UNITS_PER_S, GpuPrice, Number, Share
 from capplan.cli.output import chosen_format, deliver, output_options
 
 _EXAMPLES = """\b
@@ -72,19 +72,25 @@ _RATE = Number("rate", UNITS_PER_S)
     "gpu_prices",
     multiple=True,
     type=GpuPrice(),
-    help="Your price: GPU=USD an hour; 'profile' is the profiled machine.",
+    help="Your price of one GPU: GPU=USD a GPU-hour; 'profile' is the profiled machine's.",
 )
 @money_options
 @click.option("--rate", type=_RATE, help="Requests: 6/s, 300/min.")
-@click.option("--tokens-per-month", type=Number("token count"), help="Output tokens a month.")
+@click.option(
+    "--tokens-per-month",
+    "--output-tokens-per-month",
+    "tokens_per_month",
+    type=Number("token count"),
+    help="Output tokens a month.",
+)
 @click.option("--prompt-tokens", type=click.IntRange(1), default=1024, show_default=True)
 @click.option("--output-tokens", type=click.IntRange(2), default=256, show_default=True)
 @click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True)
 @click.option("--task", help="Use acceptance of this task where it is known.")
 @click.option(
     "--utilisation",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.6,
+    type=Share(above_zero=True),
+    default="0.6",
     show_default=True,
     help="Planned share of each replica's largest throughput.",
 )
@@ -110,21 +116,23 @@ _RATE = Number("rate", UNITS_PER_S)
 )
 def command(**options: Any) -> int:
     """Rank the ways to serve a load within a budget."""
-    from capplan import api
-    from capplan.cli.recommend_prices import chosen_catalog, note_unused_prices
+    from capplan.api.plans import recommend, render
+    from capplan.cli.price_notes import note_prices
+    from capplan.cli.recommend_prices import chosen_catalog
     from capplan.cli.recommend_request import build_request
     from capplan.files import write_atomic
+    from capplan.profiles.store import load_profile
 
     output: Path | None = options["output"]
     fmt = chosen_format(options["fmt"], output)
-    profiles = [api.load_profile(path) for path in options["profiles"]]
+    profiles = [load_profile(path) for path in options["profiles"]]
     request = build_request(options, profiles)
     catalog = chosen_catalog(options["price_files"], only=options["price_file_only"])
-    note_unused_prices(catalog, request, options["price_files"])
-    plan = api.recommend(request, profiles, catalog)
+    note_prices(catalog, request, options["price_files"])
+    plan = recommend(request, profiles, catalog)
     if options["plan_json"] is not None:
-        write_atomic(options["plan_json"], api.render(plan, "json"))
+        write_atomic(options["plan_json"], render(plan, "json"))
     if output is not None:
         click.echo(plan.verdict.sentence, err=True)
-    deliver(api.render(plan, fmt), output)
+    deliver(render(plan, fmt), output)
     return 0 if plan.verdict.feasible else 3

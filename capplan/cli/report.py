@@ -22,8 +22,9 @@ Examples:
 @output_options
 def command(plan_file: Path, fmt: Format | None, output: Path | None) -> int:
     """Render a plan file as HTML, table, CSV or JSON."""
-    from capplan import api
+    from capplan.api.plans import render
+    from capplan.reporting.plan_file import load_plan
 
     chosen = chosen_format(fmt, output)
-    deliver(api.render(api.load_plan(plan_file), chosen), output)
+    deliver(render(load_plan(plan_file), chosen), output)
     return 0

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 
 from capplan.economics.decimals import Number, exact, positive, to_cents, to_storable
 from capplan.errors import RequestError
-from capplan.schema.price import BillItem, BillLine, MonthlyBill
+from capplan.schema.price import BillItem, BillLine, MonthlyBill, spread_over_term
 from capplan.units import HOURS_PER_MONTH
 
 MONTH_HOURS = exact(HOURS_PER_MONTH).normalize() + 0
+CALENDAR_MONTHS = frozenset(Decimal(24 * days) for days in (28, 29, 30, 31))
+"""Hours of the months of the calendar: whole ones, too."""
+LONGEST_MONTH_HOURS = max(CALENDAR_MONTHS)
+_LARGEST_BILL_USD = Decimal("1e13")
+"""Cents of a larger one are beyond the 15 digits that JSON keeps."""
 WATTS_PER_KW = Decimal(1000)
 
 
@@ -32,10 +38,16 @@ class Tariff:
     term_months: int | None = None
     upfront_share: Decimal = Decimal(0)
 
-    @property
+    @cached_property
     def paid_hours(self) -> Decimal:
-        """Hours of the month on the bill."""
-        return max(self.serving_hours, MONTH_HOURS) if self.always_on else self.serving_hours
+        """Hours of the month on the bill.
+
+        A reservation is paid for in all of them: 730, or those of a whole month of 28 to 31 days
+        where the month is stated as one.
+        """
+        if not self.always_on or self.serving_hours in CALENDAR_MONTHS:
+            return self.serving_hours
+        return max(self.serving_hours, MONTH_HOURS)
 
     def gpus_paid(self, replicas: int, gpus_per_replica: int) -> int:
         """Return the GPUs on the bill: those of whole nodes, unless nodes are shared.
@@ -49,7 +61,7 @@ class Tariff:
             return replicas * gpus_per_replica
         return nodes_for(replicas, gpus_per_replica, self.gpus_per_node) * self.gpus_per_node
 
-    @property
+    @cached_property
     def usd_per_gpu_hour(self) -> Decimal:
         """What a GPU on the bill costs a paid hour, electricity included."""
         return self.usd_per_node_hour / self.gpus_per_node + self.energy_usd_per_gpu_hour
@@ -85,7 +97,35 @@ def rent_usd(
     nodes: int, usd_per_node_hour: Number, hours_per_month: Number = MONTH_HOURS
 ) -> Decimal:
     """Return nodes * price * hours, exactly."""
-    return node_hours(nodes, hours_per_month) * exact(usd_per_node_hour)
+    price = positive(usd_per_node_hour, "The price of a node and hour")
+    return node_hours(nodes, hours_per_month) * price
+
+
+def spread_usd_per_hour(
+    usd_per_hour: Number, upfront_usd: Number, term_months: int
+) -> tuple[Decimal, Decimal]:
+    """Return a reservation's whole cost an hour of its term, and the share due on the first day.
+
+    Parameters
+    ----------
+    usd_per_hour
+        What each hour costs besides, 0 where all is paid on the first day.
+    upfront_usd
+        Due on the first day.
+    term_months
+        Months of 730 hours.
+
+    Raises
+    ------
+    RequestError
+        If an amount is negative or nothing is paid at all.
+    """
+    positive(term_months, "The term in months")
+    hourly, upfront = exact(usd_per_hour), exact(upfront_usd)
+    if not (hourly.is_finite() and upfront.is_finite() and min(hourly, upfront) >= 0):
+        raise RequestError(f"A reservation of {hourly} USD/h and {upfront} USD is no price.")
+    positive(hourly + upfront, "The whole cost of the reservation")
+    return spread_over_term(hourly, upfront, term_months)
 
 
 def energy_usd_per_gpu_hour(watts: Number, usd_per_kwh: Number, pue: Number = 1) -> Decimal:
@@ -99,25 +139,44 @@ def energy_usd_per_gpu_hour(watts: Number, usd_per_kwh: Number, pue: Number = 1)
         Price of electricity.
     pue
         Energy of the whole site over that of its computers, >= 1.
-    """
-    return exact(watts) / WATTS_PER_KW * exact(usd_per_kwh) * exact(pue)
-
-
-def monthly_bill(replicas: int, gpus_per_replica: int, tariff: Tariff) -> MonthlyBill:
-    """Return the bill of a month; its lines add up to its total exactly.
-
-    The rent is nodes * price * hours, to eight decimals. Shares of it (GPUs in use, electricity)
-    are rounded to the cent and the idle GPUs take what is left, so that the lines also add up
-    when they are shown in cents.
 
     Raises
     ------
     RequestError
-        If a replica does not fit a node.
+        If a figure is out of its range.
     """
-    in_use = replicas * gpus_per_replica
-    paid = tariff.gpus_paid(replicas, gpus_per_replica)
+    kilowatts = positive(watts, "Watts a GPU") / WATTS_PER_KW
+    site = positive(pue, "Power usage effectiveness")
+    if site < 1:
+        raise RequestError(f"A power usage effectiveness of {pue} is none, expected 1 or more.")
+    return kilowatts * positive(usd_per_kwh, "The price of electricity") * site
+
+
+def monthly_bill(
+    replicas: int, gpus_per_replica: int, tariff: Tariff, *, least_nodes: int = 0
+) -> MonthlyBill:
+    """Return the bill of a month; its lines add up to its total exactly.
+
+    The rent is nodes * price * hours, to eight decimals. Shares of it (GPUs in use, electricity)
+    are rounded to the cent and the idle GPUs take what is left, so that the lines also add up
+    when they are shown in cents. ``least_nodes`` are paid for even where the replicas need fewer.
+
+    Raises
+    ------
+    RequestError
+        If a replica does not fit a node, or the bill is no amount of money.
+    """
+    positive(tariff.usd_per_node_hour, "The price of a node and hour")
+    positive(tariff.serving_hours, "Hours a month")
+    in_use = int(positive(replicas * gpus_per_replica, "The number of GPUs in use"))
+    needed = tariff.gpus_paid(replicas, gpus_per_replica)
+    paid = max(needed, least_nodes * tariff.gpus_per_node)
     rent = to_storable(tariff.usd_per_node_hour * paid * tariff.paid_hours / tariff.gpus_per_node)
+    if rent > _LARGEST_BILL_USD:
+        raise RequestError(
+            f"A bill of {rent:.3e} USD a month is beyond {_LARGEST_BILL_USD:.0e} USD.",
+            "Look for a wrong unit among price, nodes and hours.",
+        )
     used = rent if in_use == paid else to_cents(rent * in_use / paid)
     electricity = to_cents(tariff.energy_usd_per_gpu_hour * paid * tariff.paid_hours)
     amounts = {

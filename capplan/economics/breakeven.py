@@ -39,10 +39,10 @@ def api_bill(
     Raises
     ------
     RequestError
-        If the cached share is not 0 to 1.
+        If the cached share is not 0 to 1 or a number of tokens is negative.
     """
     cached = _share(cached_input_share)
-    prompt, output = exact(prompt_tokens), exact(output_tokens)
+    prompt, output = _not_negative(prompt_tokens), _not_negative(output_tokens)
     full_price = price.input_usd_per_million_tokens
     listed = price.cached_input_usd_per_million_tokens
     cached_price = full_price if listed is None else listed
@@ -71,7 +71,8 @@ def break_even_output_tokens(
         output_tokens=MILLION,
         cached_input_share=cached_input_share,
     ).total_usd
-    return exact(gpu_usd_per_month) / million * MILLION if million else None
+    gpu_usd = positive(gpu_usd_per_month, "The GPU bill of a month")
+    return gpu_usd / million * MILLION if million else None
 
 
 def compare_with_api(
@@ -100,9 +101,14 @@ def compare_with_api(
         Prompt tokens that come with one output token.
     cached_input_share
         Share of the prompt tokens that the API charges at its cached price.
+
+    Raises
+    ------
+    RequestError
+        If the bill or the output tokens are not positive, or a share or ratio is out of range.
     """
     output = positive(output_tokens_per_month, "Output tokens a month")
-    gpu_usd = exact(gpu_usd_per_month)
+    gpu_usd = positive(gpu_usd_per_month, "The GPU bill of a month")
     ratio = exact(prompt_per_output_token)
     bill = api_bill(
         price,
@@ -128,6 +134,13 @@ def compare_with_api(
         if capacity is None
         else to_storable(exact(capacity)),
     )
+
+
+def _not_negative(value: Number) -> Decimal:
+    tokens = exact(value)
+    if not tokens.is_finite() or tokens < 0:
+        raise RequestError(f"A number of tokens is {value}, expected 0 or more.")
+    return tokens
 
 
 def _share(value: Number) -> Decimal:

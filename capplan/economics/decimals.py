@@ -9,6 +9,8 @@ from capplan.errors import RequestError
 CENT = Decimal("0.01")
 _FINEST = Decimal("0.00000001")
 _FINE_BELOW = Decimal(10_000_000)
+_TOO_LARGE = Decimal("1e24")
+"""Up to here the 28 digits of an amount hold a cent."""
 MILLION = Decimal(1_000_000)
 
 Number = Decimal | int | float | str
@@ -56,6 +58,16 @@ def to_storable(amount: Decimal) -> Decimal:
 
     Ten million dollars with eight decimals have 15 significant digits, the most that any
     reader of JSON keeps.
+
+    Raises
+    ------
+    RequestError
+        If the amount is not finite, or too large to hold a cent.
     """
+    if not abs(amount) < _TOO_LARGE:
+        raise RequestError(
+            f"{amount:.3e} is no amount to reckon with, expected less than {_TOO_LARGE:.0e}.",
+            "Look for a wrong unit among the figures.",
+        )
     finest = _FINEST if abs(amount) < _FINE_BELOW else CENT
     return amount.quantize(finest, rounding=ROUND_HALF_UP).normalize() + 0

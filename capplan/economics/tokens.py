@@ -59,7 +59,7 @@ def usd_per_million_tokens(
     if used > 1:
         raise RequestError(f"Utilisation is {utilisation}, expected a share of at most 1.")
     tokens_per_hour = positive(tokens_per_s, "Tokens a second") * _SECONDS_PER_HOUR * used
-    return exact(usd_per_hour) / tokens_per_hour * MILLION
+    return positive(usd_per_hour, "The price of an hour") / tokens_per_hour * MILLION
 
 
 def token_prices(
@@ -99,18 +99,19 @@ def token_prices(
             "are no prompts."
         )
 
-    def price(usd: Decimal, tokens: Decimal) -> Decimal | None:
-        return usd_per_million_tokens(usd, tokens, utilisation) if tokens else None
+    usd = positive(usd_per_hour, "The price of an hour")
 
-    usd = exact(usd_per_hour)
+    def price(part: Decimal, tokens: Decimal) -> Decimal | None:
+        """Return a share of the bill over some of the tokens; nothing without such tokens."""
+        return part * usd_per_million_tokens(usd, tokens, utilisation) if tokens else None
+
+    whole = Decimal(1)
     return TokenPrices(
         usd_per_million_output=usd_per_million_tokens(usd, tokens_out, utilisation),
-        usd_per_million_input=price(usd, tokens_in),
+        usd_per_million_input=price(whole, tokens_in),
         usd_per_million_total=usd_per_million_tokens(usd, tokens_in + tokens_out, utilisation),
-        split_usd_per_million_input=None if share is None else price(usd * share, tokens_in),
-        split_usd_per_million_output=(
-            None if share is None else price(usd * (1 - share), tokens_out)
-        ),
+        split_usd_per_million_input=None if share is None else price(share, tokens_in),
+        split_usd_per_million_output=(None if share is None else price(1 - share, tokens_out)),
     )
 
 

@@ -16,6 +16,8 @@ class Ages:
     total: int
     stale: int
     undated: int
+    future: int
+    """Dated after the day they are looked at."""
     oldest: str | None
     newest: str | None
 
@@ -29,6 +31,11 @@ class Ages:
             )
         if self.undated:
             found.append(f"{self.undated} of {self.total} prices are undated.")
+        if self.future:
+            found.append(
+                f"{self.future} of {self.total} prices bear a day that is still to come (up to "
+                f"{self.newest}): correct as_of."
+            )
         return tuple(found)
 
 
@@ -41,6 +48,7 @@ def ages(prices: Iterable[PriceRow], today: date) -> Ages:
         total=len(rows),
         stale=sum(age is not None and age > STALE_AFTER_DAYS for age in days),
         undated=sum(age is None for age in days),
+        future=sum(age is not None and age < 0 for age in days),
         oldest=dates[0] if dates else None,
         newest=dates[-1] if dates else None,
     )

@@ -14,11 +14,17 @@ from capplan.facts.prices import PRICE_COLUMNS, PRICE_OF
 from capplan.facts.rows import Row
 
 GPU_HOUR, NODE_HOUR = "usd_per_gpu_hour", "usd_per_hour"
-COLUMNS = tuple(dict.fromkeys(("gpu", GPU_HOUR, NODE_HOUR, "purchase", *PRICE_COLUMNS)))
+UPFRONT_USD, CURRENCY = "upfront_usd", "currency"
+COLUMNS = tuple(
+    dict.fromkeys(("gpu", GPU_HOUR, NODE_HOUR, "purchase", *PRICE_COLUMNS, UPFRONT_USD, CURRENCY))
+)
 """Every column that a price file may have; ``gpu`` and one price are enough."""
 
 PRICE_FIELDS = (GPU_HOUR, NODE_HOUR, *PRICE_OF.values())
-REMEDY = f"Columns: {', '.join(COLUMNS)}. The shortest file has: gpu,{GPU_HOUR}"
+REMEDY = (
+    f"Columns: {', '.join(COLUMNS)}. The shortest file has: gpu,{GPU_HOUR}. "
+    "Amounts are US dollars, cells are set apart by commas."
+)
 
 
 def read_price_rows(path: Path) -> Iterator[Row]:
@@ -104,8 +110,11 @@ def _check_columns(where: str, names: tuple[str, ...]) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise FactsError(f"{where}: the column {twice[0]!r} appears twice.", REMEDY)
-    if "gpu" not in names or not any(name in names for name in PRICE_FIELDS):
-        raise FactsError(f"{where}: expected the column gpu and one with a price.", REMEDY)
+    priced = any(name in names for name in (*PRICE_FIELDS, UPFRONT_USD))
+    if not priced or not ("gpu" in names or "instance" in names):
+        raise FactsError(
+            f"{where}: expected the column gpu (or instance) and one with a price.", REMEDY
+        )
 
 
 def _row(path: Path, line: int, cells: Mapping[str, str]) -> Row:

@@ -24,6 +24,7 @@ from capplan.facts.gpuhunt_tables import (
     warnings_counted,
 )
 from capplan.facts.price_boards import board_of, why_unclear
+from capplan.facts.price_file_gpu import known_instance
 from capplan.schema.price import PriceRow, Purchase
 from capplan.schema.provenance import Source
 
@@ -118,11 +119,18 @@ def _provider_rows(
         elif offer.price <= 0:
             log.add("no price", name)
         elif gpu is None:
-            log.add(why_unclear(offer), name)
+            log.add(why_unclear(offer, catalog.gpu_names), name)
         elif gpu not in known:
             log.add("GPU is not in the catalogue", name)
+        elif _other_count(catalog, ours, offer):
+            log.add("not the GPUs that its instance type has", name)
         else:
             yield _row(offer, ours, gpu, source)
+
+
+def _other_count(catalog: Catalog, provider: str, offer: Any) -> bool:
+    instance = known_instance(catalog, provider, offer.instance_name)
+    return instance is not None and instance.gpu_count != offer.gpu_count
 
 
 def _row(offer: Any, provider: str, gpu: str, source: Source) -> PriceRow:

@@ -21,8 +21,9 @@ def money_assumptions(
         listed.append(
             _stated(
                 "Discount",
-                f"{(request.list_discount * 100).normalize():f} % off list prices on demand; "
-                "spot, reserved, community and own prices untouched",
+                f"{(request.list_discount * 100).normalize():f} % off list prices on demand, "
+                "those of price files included (tier list, the default); spot, reserved, "
+                "community and --gpu-price untouched",
                 "--discount",
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -31,11 +32,11 @@ class _Errors:
     round_ratio: float
     decode: float
 
-    @property
+    @cached_property
     def speedup(self) -> float:
         return combine_relative(self.tokens_per_round, self.round_ratio)
 
-    @property
+    @cached_property
     def tpot(self) -> float:
         return combine_relative(self.speedup, self.decode)
 

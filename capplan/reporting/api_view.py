@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from capplan.reporting import formatting as fmt
 from capplan.schema.price import ApiComparison, ApiPrice
+from capplan.schema.provenance import Kind
 
 _MILLION = 1e6
 CAVEAT = (
@@ -52,9 +53,14 @@ def build_api_view(found: ApiComparison) -> ApiView:
         capacity=_tokens(found.capacity_output_tokens_per_month),
         api_usd_per_million=fmt.usd(found.api_usd_per_million_output_tokens),
         gpu_usd_per_million=fmt.usd(found.gpu_usd_per_million_output_tokens),
-        source=str(found.price.source),
+        source=_source(found.price),
         api_is_dearer=found.api_is_dearer,
     )
+
+
+def _source(price: ApiPrice) -> str:
+    undated = "" if price.source.date or price.source.kind is Kind.ASSUMED else ", undated"
+    return f"{price.source}{undated}"
 
 
 def price_text(price: ApiPrice, cached_share: Decimal) -> str:
@@ -65,9 +71,10 @@ def price_text(price: ApiPrice, cached_share: Decimal) -> str:
     ]
     if cached_share:
         cached = price.cached_input_usd_per_million_tokens
-        listed = "none listed, full price" if cached is None else fmt.usd(cached)
-        share = fmt.percent(float(cached_share))
-        parts.insert(1, f"{listed} cached prompt ({share} of it)")
+        listed = (
+            "at the full price (no other is listed)" if cached is None else f"at {fmt.usd(cached)}"
+        )
+        parts.insert(1, f"{fmt.fine_percent(float(cached_share))} of it cached {listed}")
     steps = "; dearer for long prompts" if price.tiered else ""
     return f"{', '.join(parts)}{steps}"
 
@@ -77,7 +84,7 @@ def _outcome(gpu: Decimal, api: Decimal) -> str:
         return "both cost the same"
     cheaper, low, high = ("GPUs are", gpu, api) if gpu < api else ("the API is", api, gpu)
     saved = fmt.percent(float(1 - low / high)) if high else ""
-    return f"{cheaper} cheaper by {fmt.cents(high - low)} USD ({saved})"
+    return f"{cheaper} cheaper by {fmt.cents(high - low)} USD ({saved} less)"
 
 
 def _tokens(count: Decimal | None) -> str:
@@ -93,6 +100,7 @@ def _crossing(found: ApiComparison) -> str:
     if found.reachable is None:
         return text
     limit = _tokens(found.capacity_output_tokens_per_month)
-    if found.reachable:
-        return f"{text}, within the {limit} that these GPUs can make"
+    if found.reachable and found.capacity_output_tokens_per_month:
+        used = fmt.fine_percent(float(crossing / found.capacity_output_tokens_per_month))
+        return f"{text}, {used} of the {limit} that these GPUs can make"
     return f"{text}, beyond the {limit} that these GPUs can make: never with them"

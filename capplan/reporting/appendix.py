@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from capplan.reporting.audit_text import (
+from capplan.reporting.audit_words import (
+    Group,
     by_section,
-    claimed_text,
     counts_text,
-    figure_name,
-    reason_text,
-    recomputed_text,
+    grouped,
     section_title,
-    source_text,
 )
 from capplan.schema.audit import AuditedClaim, GuidePoint, GuideTopic, PointState
 from capplan.schema.plan import Plan
@@ -26,10 +24,6 @@ _STYLES = {
     PointState.NOT_KEPT: "assumed",
     PointState.APPLIES: "assumed",
 }
-
-_LOUD = (PointState.NOT_KEPT, PointState.APPLIES)
-_QUIET = ("v2-block-manager",)
-"""True of every plan: left to the page."""
 
 
 @dataclass(frozen=True)
@@ -44,15 +38,12 @@ class PointView:
 
 @dataclass(frozen=True)
 class ClaimView:
-    """One audited figure, in words."""
+    """Figures with one verdict for one reason, in words."""
 
-    figure: str
-    claimed: str
+    figures: str
     verdict: str
     style: str
-    recomputed: str
     reason: str
-    source: str
 
 
 @dataclass(frozen=True)
@@ -83,7 +74,7 @@ def build_appendix(plan: Plan, audit: Sequence[AuditedClaim]) -> Appendix:
         troubleshooting=_points(points, GuideTopic.TROUBLESHOOTING),
         summary=summary_of(points),
         sections=tuple(
-            SectionView(section_title(section), tuple(_claim(item) for item in items))
+            SectionView(section_title(section), tuple(_claim(group) for group in grouped(items)))
             for section, items in by_section(audit)
         ),
         counts=counts_text(audit),
@@ -99,41 +90,43 @@ def _points(points: Sequence[GuidePoint], topic: GuideTopic) -> tuple[PointView,
     )
 
 
-def _claim(item: AuditedClaim) -> ClaimView:
-    first = item.findings[0]
-    verdict = item.verdict.value
+def _claim(group: Group) -> ClaimView:
+    verdict = group.finding.verdict.value
     style = {"reproduced": "measured", "cannot be checked": ""}.get(verdict, "assumed")
-    return ClaimView(
-        figure=figure_name(item.claim),
-        claimed=claimed_text(item.claim),
-        verdict=verdict,
-        style=style,
-        recomputed=recomputed_text(item),
-        reason=reason_text(item),
-        source=source_text(first),
-    )
+    return ClaimView(group.figures, verdict, style, group.finding.reason)
 
 
 def summary_of(points: Sequence[GuidePoint]) -> str:
     """Return ``4 of its 10 points kept, 3 not, 3 do not apply``."""
     states = Counter(p.state for p in points if p.topic is GuideTopic.CHECKLIST)
-    total = sum(states.values())
     return (
-        f"{states[PointState.KEPT]} of its {total} points kept, "
+        f"{states[PointState.KEPT]} of its {sum(states.values())} points kept, "
         f"{states[PointState.NOT_KEPT]} not, {states[PointState.DOES_NOT_APPLY]} do not apply"
     )
 
 
-def lines_of(points: Sequence[GuidePoint]) -> list[str]:
-    """Return the points that say something here, for a terminal; nothing for no points."""
+def short_lines(points: Sequence[GuidePoint]) -> list[str]:
+    """Return the counts and the rules not kept in three lines at most; nothing for no points."""
     if not points:
         return []
-    shown = [p for p in points if p.state in _LOUD and p.id not in _QUIET]
-    heading = f"A popular guide's checklist: {summary_of(points)} (its figures: capplan claims)"
-    lines = _wrapped(heading, "")
-    for point in shown:
-        lines += _wrapped(f"- {point.state.value}: {point.rule}. {point.says}", "  ")
-    return lines
+    not_kept = [p.rule for p in points if p.state is PointState.NOT_KEPT]
+    text = f"A popular guide's checklist (why: capplan claims --on FILE): {summary_of(points)}"
+    text += f". Not kept: {'; '.join(not_kept)}." if not_kept else "."
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", max_lines=3, placeholder=" ...")
+
+
+def render_points(points: Sequence[GuidePoint], fmt: str) -> str:
+    """Return every point with its sentence as ``table`` or ``json``; ends with a newline."""
+    if fmt == "json":
+        content = {"points": [point.model_dump(mode="json") for point in points]}
+        return f"{json.dumps(content, indent=2, ensure_ascii=False)}\n"
+    lines = [f"A popular guide's checklist: {summary_of(points)} (its figures: capplan claims)"]
+    for topic in GuideTopic:
+        lines += ["", f"{topic.value.capitalize()}:"]
+        for point in points:
+            if point.topic is topic:
+                lines += _wrapped(f"- {point.state.value}: {point.rule}. {point.says}", "  ")
+    return "\n".join(lines) + "\n"
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

@@ -73,6 +73,12 @@ def percent(fraction: float) -> str:
     return f"{_no_minus_zero(value, _percent_decimals(value))} %"
 
 
+def fine_percent(share: float, figures: int = _THREE_FIGURES) -> str:
+    """Return ``4.45 %``, ``60 %``: fine enough that a figure divided by it is the one shown."""
+    text = number(share * 100, figures)
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+
+
 def factor(value: float) -> str:
     """Return a speedup: ``1.43x``."""
     return f"{value:.2f}x"

@@ -29,6 +29,7 @@ REASONS: dict[str, str] = {
     "ttft": "TTFT over the limit",
     "budget": "over budget",
     "acceptance_unknown": "acceptance unknown",
+    "head_mismatch": "head for another LLM",
     "vocabulary": "vocabularies differ",
     "vocabulary_padded": "same tokenizer, padded unequally",
     "node_size": "no node with so many GPUs",

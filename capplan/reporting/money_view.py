@@ -55,6 +55,8 @@ class MoneyView:
     rate: str
     """Nodes, price and hours that the rent is the product of."""
     upfront: str
+    idle: str
+    """Of the total, what GPUs cost that no replica uses; empty for none."""
     utilisation: tuple[UtilisationRow, ...]
 
     @property
@@ -78,6 +80,7 @@ def build_money(option: PlanOption) -> MoneyView | None:
         total=fmt.cents(bill.total_usd),
         rate=_rate(bill),
         upfront=fmt.cents(bill.upfront_usd) if bill.upfront_usd else "",
+        idle=fmt.usd(bill.usd(BillItem.IDLE_GPUS)) if bill.usd(BillItem.IDLE_GPUS) else "",
         utilisation=_by_utilisation(option, bill),
     )
 
@@ -104,7 +107,9 @@ def _note(item: BillItem, bill: MonthlyBill) -> str:
 def _rate(bill: MonthlyBill) -> str:
     price = f"{_unrounded(bill.usd_per_node_hour)} USD/h, {hours_text(bill)} h"
     if bill.nodes is None:
-        return f"{bill.gpus_paid:,} of the GPUs of nodes of {bill.gpus_per_node} at {price}"
+        noun = "GPU" if bill.gpus_paid == 1 else "GPUs"
+        shared = f" of shared nodes of {bill.gpus_per_node}" if bill.gpus_per_node > 1 else ""
+        return f"{bill.gpus_paid:,} {noun}{shared} at {price}{' a node' if shared else ''}"
     noun = "node" if bill.nodes == 1 else "nodes"
     size = f" of {bill.gpus_per_node} GPUs" if bill.gpus_per_node > 1 else " of one GPU"
     return f"{bill.nodes:,} {noun}{size} at {price}"
@@ -119,13 +124,13 @@ def _by_utilisation(option: PlanOption, bill: MonthlyBill) -> tuple[UtilisationR
     """Hold the bill and vary what is asked of it; the plan's own point stands among the rest."""
     per_hour = bill.total_usd / bill.serving_hours
     planned = exact(round(option.utilisation, 6))
-    shares = {fmt.percent(float(share)): share for share in UTILISATIONS}
+    shares = {fmt.fine_percent(float(share)): share for share in UTILISATIONS}
     if 0 < planned <= 1:
-        shares[fmt.percent(float(planned))] = planned
+        shares[fmt.fine_percent(float(planned))] = planned
     curve = utilisation_curve(per_hour, option.output_tokens_per_s.mid, tuple(shares.values()))
     return tuple(
         UtilisationRow(
-            utilisation=fmt.percent(float(share)),
+            utilisation=fmt.fine_percent(float(share)),
             usd_per_million=fmt.usd_unit(usd),
             share=float(share),
             usd=float(usd),

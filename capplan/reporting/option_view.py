@@ -136,7 +136,7 @@ def build_option(option: PlanOption, slo: Slo, rank: int) -> OptionView:
         usd_per_million_total=fmt.usd_interval(option.usd_per_million_total_tokens),
         usd_per_thousand_requests=fmt.usd_interval(option.usd_per_thousand_requests),
         idle=fmt.usd_unit(option.usd_per_month_idle),
-        utilisation=fmt.percent(option.utilisation),
+        utilisation=fmt.fine_percent(option.utilisation, 2),
         tpot=fmt.milliseconds_interval(option.tpot_ms),
         tpot_limit=limit_text(slo.tpot_ms),
         ttft=fmt.milliseconds_interval(option.ttft_ms),
@@ -179,7 +179,7 @@ def headlines(option: PlanOption, slo: Slo) -> tuple[Headline, ...]:
             "per million output tokens",
             fmt.usd_interval(option.usd_per_million_output_tokens),
             "USD",
-            f"at {fmt.percent(option.utilisation)} utilisation",
+            f"at {fmt.fine_percent(option.utilisation, 2)} utilisation",
         ),
         _headline(
             "decode speedup",
@@ -207,7 +207,12 @@ def _headline(label: str, interval_text: str, unit: str, note: str) -> Headline:
 
 def _bill(option: PlanOption) -> str:
     noun = "GPU" if option.gpus_rented == 1 else "GPUs"
-    return f"{fmt.count(option.gpus_rented)} {noun} at {fmt.usd(option.usd_per_gpu_hour)} USD/h"
+    price = f"{fmt.usd(option.usd_per_gpu_hour)} USD/GPU-h"
+    idle = f", {fmt.usd_unit(option.usd_per_month_idle)} of it idle"
+    return (
+        f"{fmt.count(option.gpus_rented)} {noun} at {price}"
+        f"{idle if option.usd_per_month_idle else ''}"
+    )
 
 
 def _acceptance_fields(figure: AcceptanceFigure | None) -> dict[str, str]:

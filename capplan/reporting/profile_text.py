@@ -17,7 +17,7 @@ from capplan.estimate.evidence import (
 from capplan.estimate.speculation import guide_speedup
 from capplan.estimate.tracing import TracedAcceptance, pool
 from capplan.estimate.uncertainty import Z_95
-from capplan.reporting.appendix import lines_of
+from capplan.reporting.appendix import short_lines
 from capplan.schema.audit import GuidePoint
 from capplan.schema.pairing import Method
 from capplan.schema.profile import Profile, RoundsCell
@@ -39,7 +39,7 @@ def render_profile(
         lines += ["", str(error)]
         return "\n".join([*lines, *_closing(profile)]) + "\n"
     lines += [*_steps(evidence), *_acceptance(evidence), *_rounds(evidence)]
-    lines += ["", *lines_of(checklist)] if checklist else []
+    lines += ["", *short_lines(checklist)] if checklist else []
     lines += _closing(profile)
     return "\n".join(lines) + "\n"
 

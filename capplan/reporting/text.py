@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from capplan.reporting.api_view import CAVEAT
-from capplan.reporting.appendix import lines_of
+from capplan.reporting.appendix import short_lines
 from capplan.reporting.formatting import printable
 from capplan.reporting.money_view import MoneyView
 from capplan.reporting.option_view import OptionView
@@ -31,12 +31,13 @@ def render_text(plan: Plan) -> str:
         _wrap(view.sentence, hanging=0),
         _best(best) if best else _needed(view),
         _else(view, best),
+        _bill(best.money if best else None),
         _alternatives(view),
         _apis(view),
         _rejections(view),
         _assumptions(view),
         _bullets("Advice", view.advice),
-        lines_of(plan.guide_checklist),
+        short_lines(plan.guide_checklist),
         _launch(best),
         [f"Next: {view.next_command}"],
     )
@@ -52,9 +53,8 @@ def _best(finalist: Finalist) -> list[str]:
     option = finalist.option
     price = f"{option.hardware}, {option.offer} {option.gpu_hour} ({option.price_date})"
     return [
-        *_wrap(f"{price}: {option.usd_per_month} a month", indent=2),
+        *_wrap(f"{price}: {option.usd_per_month} a month{_idle(finalist.money)}", indent=2),
         *_wrap(_money_line(finalist), indent=2),
-        *_bill_lines(finalist.money),
         *_wrap(_latency_line(option), indent=2),
         *_wrap(_trust_line(option), indent=2),
         *(line for warning in option.warnings for line in _wrap(f"Mind: {warning}", indent=2)),
@@ -70,14 +70,19 @@ def _money_line(finalist: Finalist) -> str:
     return line
 
 
-def _bill_lines(money: MoneyView | None) -> list[str]:
+def _idle(money: MoneyView | None) -> str:
+    return f", {money.idle} of it for idle GPUs" if money and money.idle else ""
+
+
+def _bill(money: MoneyView | None) -> list[str]:
     if money is None:
         return []
     upfront = f"; {money.upfront} USD of the term on the first day" if money.upfront else ""
     shown = [row for row in money.utilisation if row.planned or row.share in _UTILISATIONS]
     by_use = " · ".join(f"{row.utilisation} {row.usd_per_million}" for row in shown)
     return [
-        *_wrap(f"Bill: {money.sum_text}{upfront}", indent=2),
+        "The month's bill:",
+        *_wrap(f"{money.sum_text}{upfront}", indent=2),
         *_wrap(f"A million output tokens by utilisation: {by_use}", indent=2),
     ]
 
@@ -131,7 +136,7 @@ def _also(view: PlanView, best: Finalist | None) -> Iterable[str]:
         yield f"cheapest {view.cheapest.usd_per_month_short} ({view.cheapest.offer})"
     if best and best.baseline and best.option.speculates:
         yield f"no speculation {best.baseline.usd_per_month_short} a month"
-    yield f"{view.candidates} candidates"
+    yield "1 candidate" if view.candidates == "1" else f"{view.candidates} candidates"
     yield f"{view.rejected_total} rejected{_reasons_text(view)}"
 
 
@@ -180,7 +185,9 @@ def _alternatives(view: PlanView) -> list[str]:
     tail = [f"  and {more} more; --format csv lists them all"] if more else []
     return [
         f"Options, best first ({len(view.options)} within the limits):",
-        *_table(("", "Option", "N", "GPUs, offer", "USD/month", "USD/M", "TPOT", "Speedup"), rows),
+        *_table(
+            ("", "Option", "N", "GPUs, offer", "USD/month", "USD/M out", "TPOT", "Speedup"), rows
+        ),
         *tail,
         *([_MARKED] if any(not option.plain_offer for option in shown) else []),
     ]

@@ -27,6 +27,13 @@ class EngineMemory(Value):
     """Kept for good by the sampler, a sequence and vocabulary entry."""
     steps_in_flight: int = Field(ge=1)
     """Steps scheduled before the first is settled; windowed layers keep the tokens of all."""
+    holds_windows: bool = True
+    """Whether windowed layers drop what lies behind their window; else they keep every token."""
+    prints_capacity: bool = True
+    """Whether the printed size of the pool is concurrency times longest length; else blocks shared
+    out evenly among the groups of layers, whatever each of them takes of a request."""
+    caches_prefixes_of_states: bool = True
+    """Whether prefixes are cached by default for LLMs with states, which then take two pages."""
 
 
 class BatchLimits(Value):
@@ -84,8 +91,9 @@ class EngineConstants(Value):
     """Held outside torch on a GPU that runs alone."""
     non_torch_bytes_per_doubling: float = Field(ge=0)
     """More for every doubling of the tensor-parallel group: communication buffers."""
-    driver_reserved_bytes: float = Field(ge=0)
-    """What the driver reports and CUDA does not hand out."""
+    driver_reserved_bytes: dict[str, float]
+    """What the driver reports and CUDA does not hand out, by a word in the device's name;
+    ``default`` for the rest."""
     kv_block_tokens: int = Field(ge=1)
     batch_limits: tuple[BatchLimits, ...] = Field(min_length=1)
     """Largest GPU first; the last holds for any."""
@@ -116,6 +124,12 @@ class EngineConstants(Value):
             (limits for limits in self.batch_limits if limits.hold_for(memory_bytes, device_name)),
             self.batch_limits[-1],
         )
+
+    def reserved_for(self, device_name: str) -> float:
+        """Return bytes that the driver reports of such a device and CUDA does not hand out."""
+        name = device_name.lower()
+        named = (size for word, size in self.driver_reserved_bytes.items() if word in name)
+        return next(named, self.driver_reserved_bytes["default"])
 
     @property
     def memory_utilisation(self) -> float:

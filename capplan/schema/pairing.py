@@ -74,3 +74,8 @@ class Claim(Value):
     unit: str
     note: str = ""
     source: Source
+
+    @property
+    def section(self) -> str:
+        """The section of the guide that it stands in: ``4.1``, ``introduction``."""
+        return self.source.reference.rpartition("section ")[2]

@@ -187,8 +187,8 @@ class Rejection(Value):
 
     reason: str
     """Short, stable id: ``memory``, ``tpot``, ``ttft``, ``budget``, ``acceptance_unknown``,
-    ``draft_unknown``, ``vocabulary``, ``vocabulary_padded``, ``node_size``, ``tensor_parallel``,
-    ``kv_unknown``, ``price_unknown``, ``engine_unmeasured``."""
+    ``draft_unknown``, ``head_mismatch``, ``vocabulary``, ``vocabulary_padded``, ``node_size``,
+    ``tensor_parallel``, ``kv_unknown``, ``price_unknown``, ``engine_unmeasured``."""
     count: int = Field(ge=1)
     example: str
     """One rejected candidate, named, with its numbers."""

@@ -11,6 +11,7 @@ from pydantic import Field, PlainSerializer, model_validator
 
 from capplan.schema.base import Value
 from capplan.schema.provenance import Source
+from capplan.units import HOURS_PER_MONTH
 
 Exact = Annotated[Decimal, PlainSerializer(float, return_type=float, when_used="json")]
 """An amount that adds up to the last digit: parsed from its text, a plain number in JSON.
@@ -29,6 +30,18 @@ def age_days(source: Source, today: date) -> int | None:
         return (today - date.fromisoformat(source.date or "")).days
     except ValueError:
         return None
+
+
+def spread_over_term(
+    usd_per_hour: Decimal, upfront_usd: Decimal, term_months: int
+) -> tuple[Decimal, Decimal]:
+    """Return a reservation's whole cost an hour of its term, and the share due on the first day.
+
+    Not all of the amounts may be zero; a month has 730 hours.
+    """
+    hours = term_months * Decimal(HOURS_PER_MONTH)
+    whole = usd_per_hour * hours + upfront_usd
+    return whole / hours, upfront_usd / whole
 
 
 class Purchase(StrEnum):

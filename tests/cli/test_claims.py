@@ -8,13 +8,16 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from capplan.advice.guide.checklist import guide_checklist
 from capplan.cli.claims import command
 from capplan.cli.main import cli
-from capplan.errors import UnknownIdError
+from capplan.errors import CapplanError, UnknownIdError
+from capplan.reporting import render
 from capplan.schema.audit import ClaimVerdict
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide-audit.md"
@@ -92,9 +95,42 @@ def test_the_page_is_the_commands_own_output() -> None:
     )
 
 
-def test_the_page_can_be_read_as_a_table() -> None:
+def test_the_page_counts_every_figure_once_and_keeps_its_lines_short() -> None:
     lines = PAGE.read_text(encoding="utf-8").splitlines()
-    rows = [line for line in lines if line.startswith("| ")]
-    assert all(line.endswith(" |") for line in rows)
-    figures = [line for line in rows if line.count(" | ") == 5]
-    assert len(figures) == len(records()) + sum(line.startswith("| Figure ") for line in rows)
+    (total,) = [line for line in lines if line.startswith("| **all** |")]
+    counts = [int(cell) for cell in total.strip("| ").split("|")[1:]]
+    assert sum(counts[:-1]) == counts[-1] == len(records())
+    assert all(len(line) <= 99 for line in lines)
+
+
+def test_the_page_begins_with_five_findings() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    first = lines.index("## The five findings that matter most")
+    following = lines[first + 1 : lines.index("## What it has right")]
+    assert [line[:2] for line in following if line[:1].isdigit()] == ["1.", "2.", "3.", "4.", "5."]
+
+
+def test_a_part_of_the_audit_makes_a_page_of_its_own() -> None:
+    page = claims("--topic", "cost", "--format", "markdown").output
+    assert "46.2, 47.8, 48.5 %" in page
+    assert "Spec-Bench" not in page
+
+
+def test_the_checklist_is_applied_to_a_plan_file(tmp_path: Path, sample_plans: Any) -> None:
+    plan = sample_plans.make_plan()
+    path = tmp_path / "plan.json"
+    path.write_text(
+        render(plan.model_copy(update={"guide_checklist": guide_checklist(plan)}), "json")
+    )
+    text = claims("--on", str(path)).output
+    assert text.count("\n  - ") == 14
+    assert "Troubleshooting:" in text
+    points = json.loads(claims("--on", str(path), "--format", "json").output)["points"]
+    assert [point["id"] for point in points][:2] == ["same-family", "n5"]
+    assert claims("--on", str(path), "--topic", "cost").exit_code == 2
+
+
+def test_a_file_that_is_neither_plan_nor_profile_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text("{}")
+    assert isinstance(claims("--on", str(path)).exception, CapplanError)

@@ -18,6 +18,8 @@ from capplan.cli.facts import command
 from capplan.errors import CapplanError, FactsError, UnknownIdError
 from capplan.facts.catalog import load_catalog
 from capplan.facts.contribution import check_file
+from capplan.facts.derivation import to_text
+from capplan.facts.find_llm import find_llm
 from capplan.facts.llms import LLM_COLUMNS, load_llms
 
 CHECKPOINTS = Path(__file__).parents[1] / "data" / "checkpoints"
@@ -202,3 +204,18 @@ def test_a_plan_takes_a_directory_as_its_target(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["request"]["targets"] == [str(folder)]
+
+
+@pytest.mark.parametrize("name", ["gpt-oss-120b", "deepseek-v3", "mixtral-8x22b"])
+def test_on_a_terminal_of_80_columns_nothing_is_cut_or_longer(name: str) -> None:
+    found = find_llm(str(CHECKPOINTS / name), load_catalog())
+    text = to_text(found.lines, 80)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    said = " ".join(text.split())
+    for line in found.lines:
+        assert " ".join(line.how.split()) in said or line.section != "warning"
+
+
+def test_a_directory_needs_nothing_of_models_db(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("capplan.cli.facts_show.load_catalog", lambda: pytest.fail("loaded"))
+    assert "116,829,156,672" in output(CHECKPOINTS / "gpt-oss-120b")

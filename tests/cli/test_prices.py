@@ -18,6 +18,9 @@ RECOMMEND = (
 )
 
 
+BARE = ("breakeven", "--usd-per-month=100", "--api-price=in=1,out=2")
+
+
 class Outcome:
     """What a run of the command line left behind."""
 
@@ -57,6 +60,62 @@ def test_an_hour_at_4_50_for_180_hours_is_810(run: Any) -> None:
     assert (two["node_hours"], two["hours_per_month"]) == (1460, 730)
 
 
+def test_an_eight_gpu_machine_for_one_gpu_says_what_stands_idle(run: Any) -> None:
+    node = ("cost", "--usd-per-hour", "55.04", "--gpus-per-node", "8", "--gpus-in-use", "1")
+    text = run(*node).out
+    assert text.startswith("40,179.20 USD a month: 1 node x 730 h x 55.04 USD/h")
+    assert "6.88 USD a GPU-hour" in text
+    assert "35,156.80 USD of it a month for GPUs that stand idle (7 of 8)" in text
+    lines = json.loads(run(*node, "--format", "json").out)["usd_per_month_by_line"]
+    assert lines == {"gpus_in_use": 5022.4, "idle_gpus": 35156.8}
+
+
+def test_a_reservation_is_paid_for_in_hours_that_serve_nobody(run: Any) -> None:
+    arguments = (
+        *("cost", "--usd-per-hour", "10", "--upfront-usd", "87600", "--term-months", "12"),
+        *("--hours-per-month", "146", "--output-tokens-per-s", "1000", "--utilisation", "1"),
+    )
+    found = json.loads(run(*arguments, "--format", "json").out)
+    # 10 + 87,600 / 8,760 = 20 USD an hour for 730 h, of which a fifth serves
+    assert found["usd_per_month"] == 14600
+    assert found["upfront_usd"] == 87600
+    assert found["tokens"]["usd_per_million_output"] == pytest.approx(100 / 3.6)
+    assert "87,600.00 USD due on the first day" in run(*arguments).out
+
+
+def test_break_even_needs_the_prompts_that_come_with_the_answers(run: Any) -> None:
+    bare = ("breakeven", "--usd-per-hour", "2.69", "--api-price", "in=0.10,out=0.40")
+    load = (*bare, "--output-tokens-per-s", "3653", "--utilisation", "30%")
+    assert "--prompt-per-output" in run(*load).err
+    done = run(*load, "--prompt-per-output", "3:1", "--cached-share", "50%")
+    # 1,963.70 / 0.70 a million: no cached price is listed, so the full one is charged
+    assert "equal at 2,805 M output tokens a month, 29.2 % of the 9,600 M" in done.out
+    assert "no other is listed" in done.out
+    beyond = run(*bare, "--output-tokens-per-s", "1", "--output-tokens-per-month", "1e9",
+                 "--prompt-per-output", "0")  # fmt: skip
+    assert beyond.code == 2
+    assert "more than" in beyond.err
+
+
+def test_a_node_price_given_for_a_gpu_is_doubted_before_the_plan(run: Any) -> None:
+    done = run(*RECOMMEND, "--gpu-price", "h100-sxm-80gb=55.04", "--utilisation", "60%")
+    assert "price of a node of 8, not of one GPU?" in done.err
+    assert "Mind" not in run(*RECOMMEND, "--gpu-price", "h100-sxm-80gb=2.49").err
+
+
+def test_the_first_lines_are_the_answer_its_money_its_speed_and_its_trust(
+    run: Any, price_file: Path
+) -> None:
+    done = run(*RECOMMEND, "--price-file", str(price_file), "--price-file-only", "--tp", "1")
+    top, figures = done.out.split("\n\n")[:2]
+    assert top.startswith(("Serve", "Speculate"))
+    flat = " ".join(figures.split())
+    assert "14,600 USD a month, 12,775 of it for idle GPUs" in flat
+    assert flat.index("a month") < flat.index("output tokens at") < flat.index("TPOT")
+    assert "Trust:" in flat
+    assert "month's bill" not in flat
+
+
 def test_a_price_of_tokens_asks_for_the_utilisation(run: Any) -> None:
     arguments = ("cost", "--usd-per-hour", "2.5", "--output-tokens-per-s", "700")
     assert run(*arguments).code == 2
@@ -85,6 +144,17 @@ def test_every_price_of_a_token_names_its_denominator(run: Any) -> None:
     "arguments",
     [
         ("cost", "--usd-per-hour", "0"),
+        ("cost",),
+        ("cost", "--usd-per-hour", "2,49"),
+        ("cost", "--usd-per-hour", "\u20ac2.49"),
+        ("cost", "--usd-per-hour", "-1"),
+        ("cost", "--usd-per-hour", "1e30"),
+        ("cost", "--usd-per-hour", "1", "--hours-per-month", "8760"),
+        ("cost", "--usd-per-hour", "1", "--upfront-usd", "1000"),
+        ("cost", "--usd-per-hour", "1", "--gpus-per-node", "8", "--gpus-in-use", "9"),
+        ("cost", "--usd-per-hour", "1", "--output-tokens-per-s", "9", "--utilisation", "0"),
+        ("cost", "--usd-per-hour", "1", "--output-tokens-per-s", "9", "--utilisation", "1.2"),
+        ("cost", "--usd-per-hour", "1", "--output-tokens-per-s", "0", "--utilisation", "1"),
         ("cost", "--usd-per-hour", "1", "--input-tokens-per-s", "1"),
         ("cost", "--usd-per-hour", "1", "--utilisation", "110%"),
         (*RECOMMEND, "--pue", "1.2"),
@@ -97,6 +167,11 @@ def test_every_price_of_a_token_names_its_denominator(run: Any) -> None:
         ("breakeven",),
         ("breakeven", "--usd-per-month", "1", "--output-tokens-per-month", "1"),
         ("breakeven", "--usd-per-month=1", "--output-tokens-per-month=1", "--api-price=1"),
+        (*BARE, "--output-tokens-per-month=1", "--api-price=in=1,out=2,out=3"),
+        (*BARE, "--output-tokens-per-month=1", "--api-price=in=1,out=-2"),
+        (*BARE, "--output-tokens-per-month=1", "--prompt-per-output=-3"),
+        (*BARE, "--utilisation=0.5", "--prompt-per-output=3"),
+        (*BARE, "--usd-per-hour=1", "--output-tokens-per-month=1", "--prompt-per-output=3"),
     ],
 )  # fmt: skip
 def test_misuse_is_explained_with_exit_code_2(run: Any, arguments: tuple[str, ...]) -> None:

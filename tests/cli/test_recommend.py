@@ -91,7 +91,7 @@ def test_two_ways_to_state_the_load_are_misuse(run: Any) -> None:
         ("--gpu-price", "h100", "GPU=USD_PER_HOUR"),
         ("--gpu-price", "h100-sxm-80gb=-1", "positive"),
         ("--assume-acceptance", "1.5", "0<=x<=1"),
-        ("--utilisation", "0", "0<x<=1"),
+        ("--utilisation", "0", "above 0"),
         ("--temperature", "nan", "temperature"),
         ("--assume-acceptance", "nan", "assume"),
         ("--utilisation", "nan", "utilisation"),
@@ -219,7 +219,7 @@ def test_a_price_for_a_profile_that_was_not_given_is_misuse(run: Any) -> None:
 @pytest.mark.parametrize(
     ("target", "draft", "why"),
     [
-        ("Qwen/Qwen2.5-72B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct", ("152064", "151936")),
+        ("Qwen/Qwen2.5-72B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct", ("152,064", "151,936")),
         ("Qwen/Qwen3-32B", "Qwen/Qwen3-0.6B", ("no acceptance is measured or published",)),
     ],
 )

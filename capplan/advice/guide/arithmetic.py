@@ -40,10 +40,17 @@ def _example_by_chance(sheet: Sheet) -> str:
     tokens = float(tokens_per_round_iid(alpha, length))
     speedup = tokens / (1 + length * sheet["formula-example-cost-ratio"])
     return (
-        f" If {alpha:g} is the chance of each token, as it says, a round accepts {tokens - 1:.2f} "
-        f"tokens, not {alpha * length:g}, and yields {tokens:.2f} with the bonus: {speedup:.2f}x "
-        "before any cost of verification."
+        f" But if {alpha:g} is the chance of each token, as it says, a round accepts "
+        f"{tokens - 1:.2f} tokens, not {alpha * length:g} (the first rejection ends it), and "
+        f"yields {tokens:.2f} with the bonus token: {speedup:.2f}x, before verification costs "
+        "anything."
     )
+
+
+def _eagle_by_throughput(sheet: Sheet) -> str:
+    eagle, draft = sheet["cost-eagle-throughput"], sheet["cost-n5-throughput"]
+    gain = (eagle / draft - 1) * 100
+    return f" Its cost table has {eagle:,g} / {draft:,g} tokens/s: {gain:.1f} %."
 
 
 def _quotient(above: float, below: float) -> float:
@@ -105,7 +112,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
     ),
     Derivation(
         "a100-best-n",
-        "the length with the largest throughput at 64 requests, of {0}, {1} and {2} tokens/s",
+        "The largest throughput at 64 requests, of {0}, {1} and {2} tokens/s,",
         tuple(f"a100-n{length}-throughput" for length in _LENGTHS),
         _fastest_length,
     ),
@@ -120,11 +127,12 @@ DERIVATIONS: tuple[Derivation, ...] = (
         "{0} / {1} - 1",
         ("method-eagle-speedup", "method-standard-speedup"),
         _gain,
+        _eagle_by_throughput,
     ),
     Derivation(
-        "cost-none-throughput", "section 4.1, {0} tokens/s,", ("a100-none-throughput",), _same
+        "cost-none-throughput", "Section 4.1, {0} tokens/s,", ("a100-none-throughput",), _same
     ),
-    Derivation("cost-n5-throughput", "section 4.1, {0} tokens/s,", ("a100-n5-throughput",), _same),
+    Derivation("cost-n5-throughput", "Section 4.1, {0} tokens/s,", ("a100-n5-throughput",), _same),
     *(
         Derivation(
             claim,
@@ -137,7 +145,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
     ),
     Derivation(
         "tasks-worst",
-        "the smallest of {0}, {1}, {2}, {3}, {4} and {5}",
+        "The smallest of {0}, {1}, {2}, {3}, {4} and {5}",
         tuple(
             f"task-{task}-speedup"
             for task in ("code", "qa", "maths", "creative", "translation", "summary")

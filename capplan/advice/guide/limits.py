@@ -11,7 +11,6 @@ from capplan.advice.guide.sheet import (
     Sheet,
     inconsistent,
     reproduced,
-    uncheckable,
 )
 from capplan.schema.audit import ClaimVerdict, Finding
 
@@ -92,19 +91,3 @@ def size_rule(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa
         yield "rule-size-ratio-low", inconsistent(reason, tuple(broken))
     else:
         yield "rule-size-ratio-low", reproduced("All its sized pairings keep the rule.")
-    yield _largest_share(sheet)
-
-
-def _largest_share(sheet: Sheet) -> Found:
-    pairs = {d.claim: d.claim.removesuffix("ratio") + "speedup" for d in RATIOS}
-    kept = min(pairs, key=lambda ratio: sheet[ratio])
-    worst = min(pairs.values(), key=lambda speedup: sheet[speedup])
-    claim = "rule-size-ratio-high"
-    if pairs[kept] != worst:
-        return claim, uncheckable("Which share is best depends on the cost of a draft pass.")
-    reason = (
-        f"The pairing with the largest draft, 1/{sheet[kept]:g}, is promised the least of the "
-        f"three: {sheet[worst]:g}x. The cost of a draft pass decides, not its share of the "
-        "parameters."
-    )
-    return claim, inconsistent(reason, tuple(pairs.values()))

@@ -50,6 +50,10 @@ class Sheet:
         """Return every id, in the guide's order."""
         return tuple(self._claims)
 
+    def section(self, claim_id: str) -> str:
+        """Return the section of the guide that prints a figure."""
+        return self._claims[claim_id].section
+
     def resolution(self, claim_id: str) -> float:
         """Return one unit of the last digit that the guide prints.
 
@@ -127,4 +131,4 @@ def uncheckable(reason: str, source: Source | None = None) -> Finding:
     return Finding(verdict=ClaimVerdict.CANNOT_BE_CHECKED, reason=reason, source=source)
 
 
-RUNS = published("models_db/published (speedup.csv, throughput.csv), rows of quality ok")
+RUNS = published("models_db/published, speedup.csv and throughput.csv, rows of quality ok")

@@ -1,10 +1,11 @@
-"""The guide's tables held against its own formula and against each other."""
+"""The guide's tables held against each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from capplan.advice.guide.formula import TABLES, rows_of
 from capplan.advice.guide.sheet import AuditEvidence, Found, Sheet, inconsistent, reproduced
 from capplan.schema.audit import ClaimVerdict, Finding
 from capplan.units import SECONDS_PER_MONTH, TOKENS_PER_MILLION
@@ -15,121 +16,13 @@ _PROMISES = (
     "summary-pair-speedup-low",
     "summary-pair-speedup-high",
 )
-_TABLES = {"tasks": "task-", "temperature": "temperature-"}
-
-
-@dataclass(frozen=True)
-class ImpliedCost:
-    """The cost ratio at which the guide's formula turns a row's acceptance into its speedup."""
-
-    row: str
-    low: float
-    mid: float
-    high: float
-
-    @property
-    def speedup_claim(self) -> str:
-        """Id of the row's speedup."""
-        return f"{self.row}-speedup"
-
-
-def implied_cost_ratio(acceptance_rate: float, length: float, speedup: float) -> float:
-    """Solve ``speedup = acceptance_rate * N / (1 + N * c)`` for the cost ratio ``c``.
-
-    Negative: no draft is cheap enough. Differences between rows do not depend on N, since
-    ``c = acceptance_rate / speedup - 1 / N``.
-    """
-    return acceptance_rate / speedup - 1 / length
-
-
-def implied_cost(sheet: Sheet, row: str) -> ImpliedCost:
-    """Return a row's implied cost ratio with the interval that its rounding leaves."""
-    rate, speedup, length = sheet[f"{row}-acceptance"], sheet[f"{row}-speedup"], sheet[_LENGTH]
-    d_rate = sheet.resolution(f"{row}-acceptance") / 2
-    d_speedup = sheet.resolution(f"{row}-speedup") / 2
-    return ImpliedCost(
-        row,
-        implied_cost_ratio(rate - d_rate, length, speedup + d_speedup),
-        implied_cost_ratio(rate, length, speedup),
-        implied_cost_ratio(rate + d_rate, length, speedup - d_speedup),
-    )
-
-
-def rows_of(sheet: Sheet, prefix: str) -> tuple[str, ...]:
-    """Return the rows of a table that have both an acceptance and a speedup."""
-    ids = sheet.ids()
-    rows = (name.removesuffix("-acceptance") for name in ids if name.endswith("-acceptance"))
-    return tuple(r for r in rows if r.startswith(prefix) and f"{r}-speedup" in ids)
-
-
-def one_cost_ratio(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
-    """Ask whether one draft can give all rows of a table: its cost is the same in each.
-
-    Task and temperature change acceptance, not the time of a draft pass. Rows of one table must
-    therefore imply one cost ratio, within rounding.
-    """
-    for table, prefix in _TABLES.items():
-        costs = [implied_cost(sheet, row) for row in rows_of(sheet, prefix)]
-        for cost in costs:
-            yield cost.speedup_claim, _cost_finding(sheet, table, cost, costs)
-
-
-def _cost_finding(
-    sheet: Sheet, table: str, cost: ImpliedCost, costs: Sequence[ImpliedCost]
-) -> Finding:
-    own = (
-        f"By its own formula {sheet[cost.speedup_claim]:g}x at "
-        f"{sheet[f'{cost.row}-acceptance'] * 100:g} % and N = {sheet[_LENGTH]:g} needs a cost "
-        f"ratio of {cost.mid:.2f}"
-    )
-    if cost.high < 0:
-        return inconsistent(f"{own}: no draft costs less than nothing.")
-    far = max(costs, key=lambda other: abs(other.mid - cost.mid))
-    if far.high >= cost.low and cost.high >= far.low:
-        return Finding(
-            verdict=ClaimVerdict.REPRODUCED,
-            reason=f"{own}, like the other rows of the {table} table.",
-            recomputed=sheet[cost.speedup_claim],
-            claims=(far.speedup_claim,),
-        )
-    at_far = _by_formula(sheet, cost.row, far.mid)
-    name = far.row.replace("-", " ")
-    return inconsistent(
-        f"{own}, the row {name} one of {far.mid:.2f}; a draft pass costs the same in both, and "
-        f"no N closes the gap. At {far.mid:.2f} this row would give {at_far:.2f}x.",
-        (f"{cost.row}-acceptance", f"{far.row}-acceptance", far.speedup_claim),
-        at_far,
-    )
-
-
-def _by_formula(sheet: Sheet, row: str, cost_ratio: float) -> float:
-    length = sheet[_LENGTH]
-    return sheet[f"{row}-acceptance"] * length / (1 + length * cost_ratio)
-
-
-def off_rule(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
-    """Hold the rule to switch off at high temperature to the formula and its own table."""
-    costs = [implied_cost(sheet, row) for row in rows_of(sheet, "temperature-")]
-    coldest, hottest = costs[0], costs[-1]
-    gain = _by_formula(sheet, hottest.row, coldest.mid)
-    if gain > 1 > sheet[hottest.speedup_claim]:
-        yield (
-            "rule-temperature-off",
-            inconsistent(
-                f"It rests on {sheet[hottest.speedup_claim]:g}x at "
-                f"{sheet[f'{hottest.row}-acceptance'] * 100:g} % acceptance. At the cost ratio "
-                f"that its row for temperature 0 implies ({coldest.mid:.2f}) the formula gives "
-                f"{gain:.2f}x: a gain.",
-                (hottest.speedup_claim, coldest.speedup_claim),
-            ),
-        )
 
 
 def same_acceptance(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
     """Find equal acceptance with unequal speedup among the tables of its one pairing."""
     rows = (
         "pair-qwen3.5-72b",
-        *(row for prefix in _TABLES.values() for row in rows_of(sheet, prefix)),
+        *(row for prefix in TABLES.values() for row in rows_of(sheet, prefix)),
         "method-standard",
     )
     for row in rows:
@@ -137,8 +30,11 @@ def same_acceptance(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  
         equal = [r for r in rows if r != row and sheet[f"{r}-acceptance"] == rate]
         unlike = [r for r in equal if abs(sheet[f"{r}-speedup"] - speedup) > 0.05]
         if unlike:
-            others = " and ".join(f"{sheet[f'{r}-speedup']:g}x ({r})" for r in unlike)
-            reason = f"{rate * 100:g} % acceptance gives {speedup:g}x here and {others} elsewhere."
+            others = " and ".join(
+                f"{sheet[f'{r}-speedup']:g}x in section {sheet.section(f'{r}-speedup')}"
+                for r in unlike
+            )
+            reason = f"{rate * 100:g} % acceptance gives {speedup:g}x here and {others}."
             yield f"{row}-speedup", inconsistent(reason, tuple(f"{r}-speedup" for r in unlike))
 
 
@@ -201,7 +97,7 @@ def cost_table(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noq
         name = row.claim.removesuffix("-million")
         base = (
             f"${sheet[f'{name}-month']:,g} over {sheet[f'{name}-throughput']:,g} tokens/s for "
-            f"730 h is ${row.full_load_usd:.2f} at full load; {sheet[row.claim]:g} implies "
+            f"730 h is ${row.full_load_usd:.2f} at full load: ${sheet[row.claim]:g} implies "
             f"{row.mid * 100:.1f} % utilisation, which it does not state"
         )
         inputs = (f"{name}-month", f"{name}-throughput")
@@ -210,14 +106,14 @@ def cost_table(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noq
                 row.claim,
                 Finding(
                     verdict=ClaimVerdict.REPRODUCED,
-                    reason=f"{base}; the rows share it ({shares} %).",
+                    reason=f"{base}. It is one for all rows ({shares} %).",
                     recomputed=row.full_load_usd,
                     claims=inputs,
                 ),
             )
             continue
         others = tuple(other.claim for other in rows if other is not row)
-        reason = f"{base}, and the three rows imply three ({shares} %), beyond rounding."
+        reason = f"{base}. It is not one: the three rows imply {shares} %, beyond rounding."
         yield row.claim, inconsistent(reason, inputs + others, row.full_load_usd)
     yield from _bills(sheet)
 

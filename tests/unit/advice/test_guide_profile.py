@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 
-from capplan.advice.guide.profile_checklist import (
-    PROFILE_RULES,
-    ProfileSituation,
-    profile_checklist,
-)
+from capplan.advice.guide.checklist import RULES, profile_checklist
+from capplan.advice.guide.from_profile import Traced
 from capplan.estimate.evidence import evidence_from_profile
 from capplan.reporting.profile_text import render_profile
 from capplan.schema.audit import GuidePoint, GuideTopic, PointState
@@ -25,7 +22,7 @@ def points_of(made: tuple[Any, Any]) -> dict[str, GuidePoint]:
 def test_the_same_fourteen_points_are_applied_to_a_profile(synthetic: Any) -> None:
     points = profile_checklist(evidence_from_profile(*synthetic.profile()))
     assert sum(p.topic is GuideTopic.CHECKLIST for p in points) == 10
-    assert len(points) == len(PROFILE_RULES) == 14
+    assert len(points) == len(RULES) == 14
 
 
 def test_break_even_is_the_rounds_own_cost(synthetic: Any) -> None:
@@ -51,9 +48,9 @@ def test_the_fastest_length_is_named_by_batch(synthetic: Any) -> None:
 
 def test_lookup_drafts_verify_only_where_they_find_something(synthetic: Any) -> None:
     evidence = evidence_from_profile(*synthetic.profile(draft="ngram"))
-    situation = ProfileSituation(evidence)
-    (trace,) = situation.traces(0.0)
-    assert situation.round_ratio(trace, 4, 1) == pytest.approx(
+    traced = Traced(evidence)
+    (trace,) = traced.at(0.0)
+    assert traced.round_ratio(trace, 4, 1) == pytest.approx(
         synthetic.TARGET_TIMES.seconds(1, 5, 200) / synthetic.TARGET_TIMES.seconds(1, 1, 200),
         rel=1e-3,
     )
@@ -87,7 +84,7 @@ def test_temperature_points_take_what_was_traced(synthetic: Any) -> None:
     points = points_of((profile, arrays))
     assert points["temperature-on"].state is KEPT
     assert points["temperature-off"].state is NOT_KEPT  # it still gains there
-    assert "temperature 1.2: 2.17 tokens" in points["temperature-off"].says
+    assert "temperature 1.2, batch 1: 2.17 tokens" in points["temperature-off"].says
 
 
 def test_a_slow_run_is_put_down_to_its_cost(synthetic: Any) -> None:
@@ -96,7 +93,7 @@ def test_a_slow_run_is_put_down_to_its_cost(synthetic: Any) -> None:
     assert point.state is APPLIES
     # 2 tokens a round in 20 ms against 5 ms a token: 0.5x, and at most 3 tokens in those 4 steps
     assert "0.50x at N = 2, batch 1: 2.00 tokens a round for 4.00 steps" in point.says
-    assert "with every draft accepted 0.75x. The limit is the cost of a round" in point.says
+    assert "with every draft accepted 0.75x: the cost of a round is the limit" in point.says
     assert points_of(synthetic.profile())["slow"].state is ASIDE
 
 
@@ -131,10 +128,18 @@ def test_a_profile_without_a_draft_has_points_all_the_same(synthetic: Any) -> No
     assert points["acceptance"].state is ASIDE
 
 
+def test_a_lookup_that_finds_nothing_is_not_put_down_to_cost(synthetic: Any) -> None:
+    few = {"drafted": 20, "accepted": 20, "accepted_per_position": (8, 6, 4, 2)}
+    cell = synthetic.rounds_cell(4, 0.009, emitted=120, baseline_emitted=120, **few)
+    says = points_of(synthetic.profile(rounds=(cell,)))["slow"].says
+    assert "1.11x at N = 4, batch 1: only 0.20 tokens are drafted a round" in says
+    assert "cost" not in says
+
+
 def test_the_summary_prints_the_points(synthetic: Any) -> None:
     profile, arrays = synthetic.profile()
     points = profile_checklist(evidence_from_profile(profile, arrays))
     text = render_profile(profile, arrays, points)
     assert "guide's checklist" in text
-    assert "not kept: N = 5 is the universal optimum" in text
+    assert "N = 5 is the universal optimum" in text
     assert "checklist" not in render_profile(profile, arrays)

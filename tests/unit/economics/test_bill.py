@@ -15,6 +15,7 @@ from capplan.economics.bill import (
     node_hours,
     nodes_for,
     rent_usd,
+    spread_usd_per_hour,
 )
 from capplan.economics.decimals import exact, to_cents
 from capplan.economics.tokens import usd_per_million_tokens
@@ -77,6 +78,48 @@ def test_a_reservation_is_paid_for_when_nothing_is_served() -> None:
     assert bill.total_usd == Decimal("12264.00")
     assert bill.upfront_usd == 12 * bill.total_usd
     assert reserved.usd_per_serving_gpu_hour == Decimal("2.1") * 730 / 180
+
+
+@pytest.mark.parametrize(
+    ("served", "paid"), [(180, 730), (672, 672), (720, 720), (729, 730), (730, 730), (744, 744)]
+)
+def test_a_reservation_pays_for_the_month_however_its_hours_are_counted(
+    served: int, paid: int
+) -> None:
+    tariff = Tariff(Decimal(1), 1, serving_hours=Decimal(served), always_on=True)
+    assert tariff.paid_hours == paid
+    assert Tariff(Decimal(1), 1, serving_hours=Decimal(served)).paid_hours == served
+
+
+def test_what_is_due_on_the_first_day_is_spread_over_the_term() -> None:
+    # a year is 12 * 730 h: 87,600 USD are 10 an hour
+    assert spread_usd_per_hour(5, 87_600, 12) == (15, Decimal(2) / 3)
+    assert spread_usd_per_hour(0, "262800", 36) == (10, 1)
+    assert spread_usd_per_hour("4.50", 0, 12) == (Decimal("4.50"), 0)
+    for hourly, upfront, term in ((0, 0, 12), (-1, 100_000, 12), (1, -1, 12), (1, 1, 0)):
+        with pytest.raises(RequestError):
+            spread_usd_per_hour(hourly, upfront, term)
+
+
+def test_more_nodes_than_the_replicas_need_are_idle_ones() -> None:
+    bill = monthly_bill(1, 1, Tariff(Decimal(8), 8), least_nodes=2)
+    assert (bill.nodes, bill.gpus_paid) == (2, 16)
+    assert bill.usd(BillItem.IDLE_GPUS) == 15 * 730
+
+
+@pytest.mark.parametrize(
+    ("replicas", "price"),
+    [(1, "0"), (1, "-2.5"), (0, "2.5"), (1, "nan"), (1, "1e20"), (1, "1e40")],
+)
+def test_what_is_no_bill_is_refused(replicas: int, price: str) -> None:
+    with pytest.raises(RequestError):
+        monthly_bill(replicas, 1, Tariff(Decimal(price), 1))
+
+
+def test_electricity_is_refused_where_a_figure_is_none() -> None:
+    for watts, usd, pue in ((0, 1, 1), (700, -1, 1), (700, 1, 0.9)):
+        with pytest.raises(RequestError):
+            energy_usd_per_gpu_hour(watts, usd, pue)
 
 
 def test_electricity_of_a_700_watt_gpu() -> None:

@@ -115,3 +115,27 @@ def test_at_the_crossing_both_bills_are_equal(
     )
     assert abs(at.api_usd_per_month - gpu) < Decimal("1e-7")
     assert at.reachable is None
+
+
+@pytest.mark.parametrize("cached", [None, "0.05"])
+def test_one_h100_against_ten_and_forty_cents(cached: str | None) -> None:
+    # 2.69 * 730 = 1,963.70; 3 prompt tokens a token: 0.40 + 3 * 0.10 = 0.70 a million,
+    # half of the prompts at 0.05: 0.40 + 1.5 * 0.10 + 1.5 * 0.05 = 0.625
+    found = break_even_output_tokens(
+        "1963.70",
+        price(cached=cached),
+        prompt_per_output_token=3,
+        cached_input_share=0.5,
+    )
+    assert found is not None
+    expected = 1963.70 / (0.70 if cached is None else 0.625) * 1e6
+    assert float(found) == pytest.approx(expected)
+
+
+def test_a_bill_or_tokens_below_nothing_are_refused() -> None:
+    with pytest.raises(RequestError, match="GPU bill"):
+        break_even_output_tokens(-1, price(), prompt_per_output_token=3)
+    with pytest.raises(RequestError, match="GPU bill"):
+        compare(gpu="0")
+    with pytest.raises(RequestError, match="tokens"):
+        break_even_output_tokens(1, price(), prompt_per_output_token=-3)

@@ -90,3 +90,19 @@ def test_a_tenth_of_the_use_costs_ten_times_as_much_a_token(usd: float, output: 
     assert [used for used, _ in curve] == sorted(used for used, _ in curve)
     assert float(curve[0][1] / curve[-1][1]) == pytest.approx(10)
     assert all(later < earlier for (_, earlier), (_, later) in itertools.pairwise(curve))
+
+
+@pytest.mark.parametrize("usd_per_hour", [0, -2.5, "nan", "inf"])
+def test_an_hour_for_nothing_has_no_price_of_a_token(usd_per_hour: float | str) -> None:
+    with pytest.raises(RequestError, match="price of an hour"):
+        usd_per_million_tokens(usd_per_hour, 700)
+    with pytest.raises(RequestError, match="price of an hour"):
+        token_prices(usd_per_hour, output_tokens_per_s=700)
+
+
+def test_a_whole_node_carries_all_of_its_tokens() -> None:
+    # 55.04 USD an hour for 8 GPUs of 3,653 tokens a second: 6.88 / (3,653 * 3,600) * 1e6
+    node = usd_per_million_tokens("55.04", 8 * 3653)
+    assert node == usd_per_million_tokens("6.88", 3653)
+    assert float(node) == pytest.approx(0.52317, rel=1e-4)
+    assert float(usd_per_million_tokens("2.69", 3653)) == pytest.approx(0.20455, rel=1e-4)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import capplan
-from capplan.api import compare_with_apis, recommend
+from capplan.api.plans import compare_with_apis, recommend
 from capplan.errors import RequestError
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.planning.terms import Terms, discounted, sized

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from capplan import api
+from capplan.api.plans import recommend
 from capplan.facts.catalog import load_catalog
 from capplan.planning.drafting import draftings_for
 from capplan.schema.llm import HeadFacts
@@ -28,7 +28,7 @@ def request(target: str = LLAMA_8B, budget: float = 1e6, **fields: Any) -> PlanR
 
 @cache
 def plan_for(asked: str) -> Plan:
-    return api.recommend(PlanRequest.model_validate_json(asked), now=NOW)
+    return recommend(PlanRequest.model_validate_json(asked), now=NOW)
 
 
 def plan(target: str = LLAMA_8B, budget: float = 1e6, **fields: Any) -> Plan:
@@ -73,7 +73,7 @@ def test_option_ids_name_one_option_each() -> None:
 
 def test_the_same_request_gives_the_same_plan() -> None:
     asked = request(QWEN_32B, workload=load(3.0))
-    first, second = (api.recommend(asked, now=NOW).model_dump_json() for _ in range(2))
+    first, second = (recommend(asked, now=NOW).model_dump_json() for _ in range(2))
     assert first == second
 
 
@@ -322,7 +322,7 @@ def test_an_impossible_budget_says_what_it_would_take() -> None:
 
 def test_targets_keep_the_order_asked_for() -> None:
     asked = PlanRequest(targets=(LLAMA_70B, LLAMA_8B), budget_usd_per_month=50000)
-    found = api.recommend(asked, now=NOW)
+    found = recommend(asked, now=NOW)
     order = [option.target for option in found.options]
     assert order == sorted(order, key=[LLAMA_70B, LLAMA_8B].index)
     assert set(order) == {LLAMA_70B, LLAMA_8B}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from capplan import api
+from capplan.api import plans
 from capplan.errors import ProfileInvalidError
 from capplan.facts.catalog import load_catalog
 from capplan.profiles.store import StoredProfile
@@ -31,7 +31,7 @@ def recommend(*profiles: StoredProfile, price: float | None = 0.10, **fields: An
         gpu_price_usd_per_hour=prices,
         **fields,
     )
-    return api.recommend(asked, profiles)
+    return plans.recommend(asked, profiles)
 
 
 def of_machine(plan: Plan) -> list[Any]:
@@ -153,7 +153,7 @@ def test_published_acceptance_serves_a_profile_that_took_none(synthetic: Any) ->
         gpu_price_usd_per_hour={"profile": 0.1},
         gpus=("l4",),
     )
-    plan = api.recommend(
+    plan = plans.recommend(
         asked,
         [StoredProfile(named, {}, Path("p.json"))],
         replace(catalog, acceptance=(*catalog.acceptance, published)),

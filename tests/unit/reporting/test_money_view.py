@@ -45,7 +45,7 @@ def test_a_plan_of_an_older_version_shows_no_bill(sample_plans: Any) -> None:
     option = sample_plans.make_option(bill=None)
     assert build_money(option) is None
     plan = sample_plans.make_plan(options=(option,), api_comparisons=())
-    assert "Bill:" not in render_text(plan)
+    assert "The month's bill:" not in render_text(plan)
     assert "The month's bill" not in render_html(plan)
 
 
@@ -60,9 +60,9 @@ def test_both_bills_stand_beside_each_other(sample_plans: Any) -> None:
     view = build_api_view(sample_plans.api_comparison())
     # 23,652 M prompt tokens, half of them cached: 1,182.60 + 236.52; 6,307.2 M output: 2,522.88
     assert view.inequality == "GPUs 11,650.80 USD > API 3,942.00 USD"
-    assert view.outcome == "the API is cheaper by 7,708.80 USD (66 %)"
+    assert view.outcome == "the API is cheaper by 7,708.80 USD (66 % less)"
     assert "beyond the 13,692 M" in view.crossing
-    assert "0.020 cached prompt (50 % of it)" in view.price
+    assert "50 % of it cached at 0.020" in view.price
 
 
 @pytest.mark.parametrize(
