@@ -41,7 +41,7 @@ def top_level_modules_after(statement: str) -> set[str]:
     [
         "import capplan",
         "from capplan import recommend, load_catalog, load_profile, render",
-        "import capplan.api",
+        "import capplan.api.plans",
         "import capplan.cli",
         "import profiler.session",
         "import profiler.registry",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from capplan.api import recommend
+from capplan.api.plans import recommend
 from capplan.economics.cost import nodes_needed, replicas_for
 from capplan.estimate.memory import plan_memory
 from capplan.facts.catalog import load_catalog

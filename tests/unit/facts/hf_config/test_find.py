@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from capplan.api import load_llm
+from capplan.api.llms import load_llm
 from capplan.errors import CapplanError, FactsError, MissingPackageError, UnknownIdError
 from capplan.facts.catalog import load_catalog
 from capplan.facts.find_llm import find_llm, is_path
@@ -262,6 +262,7 @@ def test_the_hub_gives_a_configuration_and_sizes_and_no_weights(
         return str(tmp_path / file)
 
     files = {"config.json": 900, "model.safetensors": 2_669_283_096, "README.md": None}
+    files["tokenizer.json"] = 9_000_000  # a pair compares vocabularies
     siblings = [SimpleNamespace(rfilename=name, size=size) for name, size in files.items()]
     api = SimpleNamespace(model_info=lambda name, **_: SimpleNamespace(siblings=siblings))
     library = SimpleNamespace(HfApi=lambda: api, hf_hub_download=download, errors=errors)
@@ -269,7 +270,21 @@ def test_the_hub_gives_a_configuration_and_sizes_and_no_weights(
     monkeypatch.setattr("capplan.facts.hub._library", lambda: library)
     found = find("ibm/granite-on-hub", online=True)
     assert (found.origin, found.spec.weight_bytes) == ("hub", 2_669_283_096)
-    assert asked == ["config.json"]
+    assert asked == ["config.json", "tokenizer.json"]
+
+
+def test_without_a_network_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = pytest.importorskip("huggingface_hub.errors")
+
+    def unreachable(_name: str, **_: object) -> None:
+        raise OSError("Name or service not known")
+
+    api = SimpleNamespace(model_info=unreachable)
+    library = SimpleNamespace(HfApi=lambda: api, hf_hub_download=None, errors=errors)
+    monkeypatch.setattr("capplan.facts.hub._library", lambda: library)
+    with pytest.raises(FactsError, match="cannot be reached for nobody/nothing") as caught:
+        find("nobody/nothing", online=True)
+    assert "directory" in caught.value.remedy
 
 
 FIELDS = st.sampled_from(

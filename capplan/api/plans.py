@@ -1,0 +1,259 @@
+"""Plans: a request and evidence in, ranked options out; and what to do with a plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import capplan
+from capplan.advice.guide.checklist import guide_checklist
+from capplan.advice.rules import advise
+from capplan.api.guide import audit_guide
+from capplan.deploy.vllm import context_limit, launch_command
+from capplan.errors import RequestError
+from capplan.estimate.evidence import evidence_from_profile
+from capplan.facts.api_prices import current_api_prices, find_api_prices, hosted_as
+from capplan.facts.catalog import Catalog, load_catalog
+from capplan.facts.engines import load_engine
+from capplan.facts.gpu_names import gpu_id_from_device_name
+from capplan.facts.lookup import resolve
+from capplan.facts.on_disk import with_checkpoints
+from capplan.planning.api_comparison import compare_option
+from capplan.planning.inputs import PlanInputs, ProfiledMachine
+from capplan.planning.planner import search
+from capplan.planning.verdict import assumptions, verdict
+from capplan.profiles.store import StoredProfile
+from capplan.reporting.render import Format, render as render_plan
+from capplan.schema.pairing import Method
+from capplan.schema.plan import Assumption, Plan, PlanOption, PlanRequest
+from capplan.schema.price import ApiComparison
+from capplan.schema.profile import NgramDraft
+from capplan.schema.provenance import Kind
+from capplan.units import BYTES_PER_MIB
+
+
+def recommend(
+    request: PlanRequest,
+    profiles: Sequence[StoredProfile] = (),
+    catalog: Catalog | None = None,
+    now: datetime | None = None,
+) -> Plan:
+    """Rank the ways to serve a load within a budget.
+
+    Parameters
+    ----------
+    request
+        Targets, traffic, limits, budget and filters. Short names are resolved by the catalogue;
+        targets and drafts may be directories with a ``config.json``.
+    profiles
+        Profiles to use: their acceptance holds on any hardware, their step times on theirs.
+    catalog
+        Facts; the shipped ones by default.
+    now
+        Time written into the plan; the clock by default.
+
+    Returns
+    -------
+    Plan
+        Ranked options, best first. ``plan.verdict.feasible`` is False if there is none; that is
+        an answer, with what it would take, not an error.
+
+    Raises
+    ------
+    UnknownIdError
+        If a target, GPU or provider is not known.
+    ProfileInvalidError
+        If a profile judged itself invalid.
+    """
+    catalog = catalog if catalog is not None else load_catalog()
+    now = now if now is not None else datetime.now(UTC)
+    engine = load_engine(request.engine)
+    machines = [_machine(stored, catalog) for stored in profiles]
+    catalog = _with_checkpoints(catalog, request, machines)
+    request = _resolved(request, catalog, machines)
+    inputs = PlanInputs(
+        gpus={gpu.id: gpu for gpu in catalog.gpus},
+        llms={llm.id: llm for llm in catalog.llms},
+        pairings=catalog.pairings,
+        acceptance=catalog.acceptance,
+        prices=catalog.prices,
+        engine=engine,
+        machines=machines,
+    )
+    outcome = search(inputs, request)
+    launched = [_with_launch(option, inputs, request) for option in outcome.options]
+    baseline = outcome.baseline
+    plan = Plan(
+        created_at=now.isoformat(timespec="seconds"),
+        capplan_version=capplan.__version__,
+        request=request,
+        verdict=verdict(outcome, request),
+        options=tuple(launched),
+        baseline=_with_launch(baseline, inputs, request) if baseline is not None else None,
+        rejections=outcome.rejections,
+        assumptions=(*assumptions(outcome, request, engine), _price_origin(catalog)),
+        profiles=tuple(machine.evidence.profile.id for machine in machines),
+        candidates=outcome.candidates,
+    )
+    experts = {llm.id for llm in catalog.llms if llm.is_moe}
+    if request.compare_api and plan.options:
+        plan = plan.model_copy(
+            update={"api_comparisons": compare_with_apis(plan, request.compare_api, now=now)}
+        )
+    advice = advise(plan, as_of=now.date(), moe_targets=experts)
+    llms = {llm.id: llm for llm in catalog.llms}
+    checklist = guide_checklist(plan, llms, catalog.acceptance)
+    return plan.model_copy(update={"advice": advice, "guide_checklist": checklist})
+
+
+def _price_origin(catalog: Catalog) -> Assumption:
+    dates = sorted({price.source.date for price in catalog.prices if price.source.date})
+    undated = sum(price.source.date is None for price in catalog.prices)
+    span = f", read {dates[0]} to {dates[-1]}" if dates else ""
+    return Assumption(
+        name="Prices",
+        value=f"{len(catalog.prices)} offers{span}, {undated} undated",
+        kind=Kind.CITED,
+        source=catalog.price_origin,
+    )
+
+
+def _with_launch(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -> PlanOption:
+    """Add the launch text; hardware that the engine does not run on (a CPU) gets none."""
+    machines = {machine.gpu_id: machine for machine in inputs.machines}
+    machine = machines.get(option.gpu)
+    if machine is not None and machine.device.kind == "cpu":
+        return option
+    lookup = next(
+        (
+            (draft.prompt_lookup_min, draft.prompt_lookup_max)
+            for machine in inputs.machines_for(option.target)
+            if isinstance(draft := machine.evidence.profile.draft, NgramDraft)
+        ),
+        None,
+    )
+    # the engine refuses to start if its KV pool cannot hold one request of the longest length
+    longest = min(inputs.target(option.target).max_context or math.inf, option.memory.kv_tokens)
+    text = launch_command(
+        option,
+        max_model_len=context_limit(request.workload, int(longest)),
+        prompt_lookup=lookup if option.method is Method.NGRAM else None,
+    )
+    return option.model_copy(update={"launch": text})
+
+
+def _machine(stored: StoredProfile, catalog: Catalog) -> ProfiledMachine:
+    evidence = evidence_from_profile(stored.profile, stored.arrays)
+    device = stored.profile.environment.device
+    mib = device.memory_bytes / BYTES_PER_MIB
+    gpu_id = gpu_id_from_device_name(device.name, mib if device.kind != "cpu" else None)
+    return ProfiledMachine(evidence, catalog.gpu(gpu_id) if gpu_id is not None else None)
+
+
+def _with_checkpoints(
+    catalog: Catalog, request: PlanRequest, machines: Sequence[ProfiledMachine]
+) -> Catalog:
+    """Add LLMs named by a directory or kept in the local cache; profiled ones are known."""
+    profiled = {machine.evidence.target.id for machine in machines}
+    profiled |= {machine.evidence.draft_id or "" for machine in machines}
+    names = (*request.targets, *request.drafts)
+    return with_checkpoints(catalog, (name for name in names if name not in profiled))
+
+
+def _resolved(
+    request: PlanRequest, catalog: Catalog, machines: Sequence[ProfiledMachine]
+) -> PlanRequest:
+    """Replace short names by ids; raise for names that nobody knows."""
+    profiled = {machine.evidence.target.id for machine in machines}
+    targets = tuple(
+        target if target in profiled else catalog.llm(target).id for target in request.targets
+    )
+    drafts_known = {machine.evidence.draft_id for machine in machines}
+    pairing_drafts = {pairing.draft for pairing in catalog.pairings}
+    drafts = tuple(
+        draft if draft in drafts_known | pairing_drafts else catalog.llm(draft).id
+        for draft in request.drafts
+    )
+    gpus = tuple(catalog.gpu(gpu).id for gpu in request.gpus)
+    prices = {
+        key if key == "profile" else catalog.gpu(key).id: usd
+        for key, usd in request.gpu_price_usd_per_hour.items()
+    }
+    known_providers = sorted({row.provider for row in catalog.prices})
+    providers = tuple(resolve(name, known_providers, "provider") for name in request.providers)
+    return request.model_copy(
+        update={
+            "targets": targets,
+            "drafts": drafts,
+            "gpus": gpus,
+            "providers": providers,
+            "gpu_price_usd_per_hour": prices,
+        }
+    )
+
+
+def compare_with_apis(
+    plan: Plan,
+    names: Sequence[str] = (),
+    *,
+    rank: int = 1,
+    cached_input_share: Decimal | None = None,
+    now: datetime | None = None,
+) -> tuple[ApiComparison, ...]:
+    """Return the bill of one of a plan's options beside hosted LLMs, cheapest API first.
+
+    Parameters
+    ----------
+    plan
+        A plan with at least one option.
+    names
+        Hosted LLMs (``llama-3.1-8b-instant``, ``groq:llama-3.1-8b-instant``); empty for those
+        that bear the target's name. Same name does not mean same weights.
+    rank
+        Which option, 1 for the recommended one.
+    cached_input_share
+        Share of the prompts that the API has cached; that of the request by default.
+    now
+        Time at which API prices hold; the clock by default.
+
+    Raises
+    ------
+    UnknownIdError
+        If no provider lists a name.
+    RequestError
+        If the plan has no such option.
+    """
+    option = ranked_option(plan, rank)
+    table = current_api_prices(load_catalog().api_prices, now or datetime.now(UTC))
+    found = [price for name in names for price in find_api_prices(table.prices, name)]
+    prices = dict.fromkeys(found if names else hosted_as(table.prices, option.target))
+    return compare_option(option, plan.request, prices, cached_input_share)
+
+
+def ranked_option(plan: Plan, rank: int) -> PlanOption:
+    """Return an option by its rank, 1 for the recommended one.
+
+    Raises
+    ------
+    RequestError
+        If the plan has no such option.
+    """
+    if not 1 <= rank <= len(plan.options):
+        raise RequestError(
+            f"The plan has {len(plan.options)} options, no option {rank}.",
+            "See them with: capplan report PLAN",
+        )
+    return plan.options[rank - 1]
+
+
+def render(plan: Plan, fmt: Format | str) -> str:
+    """Return the plan as text in one of the formats; a page also holds the guide's audit.
+
+    Raises
+    ------
+    RequestError
+        For a format that does not exist.
+    """
+    return render_plan(plan, fmt, audit_guide() if fmt == "html" else ())
