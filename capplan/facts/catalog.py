@@ -10,7 +10,9 @@ from pathlib import Path
 
 from capplan.facts.api_prices import load_api_prices
 from capplan.facts.gpu_names import GpuNames, load_gpu_names, whole_gpu
+from capplan.facts.gpu_names.slices import MigProfile, VgpuBoard
 from capplan.facts.gpus import load_gpus
+from capplan.facts.instances import Instance
 from capplan.facts.llms import IncompleteLlm, load_llms
 from capplan.facts.lookup import resolve
 from capplan.facts.pairings import load_acceptance, load_claims, load_pairings
@@ -40,6 +42,8 @@ class Catalog:
     acceptance: tuple[AcceptanceFact, ...]
     prices: tuple[PriceRow, ...]
     claims: tuple[Claim, ...]
+    added_names: tuple[Instance | MigProfile | VgpuBoard, ...] = ()
+    """What names GPUs beyond the files of the directory."""
     price_origin: str = "shipped with capplan"
     """Which prices these are, for people: the shipped ones, a user's files, or both."""
 
@@ -51,7 +55,7 @@ class Catalog:
     @cached_property
     def gpu_names(self) -> GpuNames:
         """What drivers, schedulers, clouds and people call the GPUs; read when first asked for."""
-        return load_gpu_names(self.directory, self.gpus)
+        return load_gpu_names(self.directory, self.gpus).adding(self.added_names)
 
     @cached_property
     def _gpu_by_id(self) -> dict[str, GpuSpec]:

@@ -179,8 +179,12 @@ _LISTED_PROVIDERS = frozenset({"aws", "azure", "gcp", "oci"})
 def _instances(catalog: Catalog) -> Iterator[str]:
     """Prices and instance types must say the same of one name."""
     names = catalog.gpu_names
-    machines = (i for i in names.instances if i.kind is InstanceKind.INSTANCE)
+    machines = (i for i in names.instances if i.kind is not InstanceKind.LABEL)
     yield from _repeated("instance", (machine.instance.lower() for machine in machines))
+    labels = (i.instance for i in names.instances if i.kind is InstanceKind.LABEL)
+    yield from _repeated("label", labels)
+    yield from _repeated("MIG profile", (f"{row.profile} of {row.gpu}" for row in names.mig))
+    yield from _repeated("virtual GPU board", (row.board for row in names.vgpu))
     for price in catalog.prices:
         name = f"{price.provider} {price.instance}"
         known = names.instance(price.instance)

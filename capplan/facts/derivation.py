@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,9 @@ from capplan.schema.cache import CacheKind, CacheLayers
 
 TENSOR_PARALLEL_SIZES = (1, 2, 4, 8)
 _LONGEST_HOW = 160
-"""Characters of a sum on the terminal; JSON has all of it."""
+"""Characters of a sum where lines are not wrapped; JSON has all of it."""
+_NARROWEST = 24
+"""Columns below which the sum goes under its figure."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def cache_lines(cache: Iterable[CacheLayers]) -> Iterator[Line]:
         how = "windowed layers, once their windows are full"
         yield Line("cache", "windows a request", windows, "B", how)
     for size in TENSOR_PARALLEL_SIZES:
-        name = "KV bytes a token and GPU" if size > 1 else "KV bytes a token"
+        name = "KV a token and GPU" if size > 1 else "KV a token"
         value, how = _per_token(groups, size)
         yield Line("cache", f"{name}, TP {size}", value, "B", how)
 
@@ -81,7 +84,7 @@ def _group_line(group: CacheLayers) -> Line:
         CacheKind.WINDOW: f"last {written(group.window)} tokens",
         CacheKind.LATENT: "every token, latent",
     }[group.kind]
-    return Line("cache", name, group.bytes_per_token(), "B a token", how)
+    return Line("cache", name, group.bytes_per_token(), "B", how)
 
 
 def _per_token(groups: Sequence[CacheLayers], size: int) -> tuple[float | None, str]:
@@ -114,30 +117,47 @@ def window_bytes_per_request(cache: Iterable[CacheLayers]) -> float:
     )
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_HOW else f"{text[: _LONGEST_HOW - 4]} ..."
+def to_text(lines: Iterable[Line], width: int | None = None) -> str:
+    """Return aligned lines: quantity, value with unit, how; what is to be known last.
 
-
-def to_text(lines: Iterable[Line]) -> str:
-    """Return aligned lines: quantity, value with unit, how; warnings last."""
+    Parameters
+    ----------
+    width
+        Columns to wrap to; None: long lines are cut instead, one line a quantity.
+    """
     listed = tuple(lines)
-    warnings = [line for line in listed if line.section == "warning"]
-    plain = [line for line in listed if line.section != "warning"]
-    names = max((len(line.quantity) for line in plain), default=0)
-    values = max((len(written(line.value)) for line in plain), default=0)
-    units = max((len(line.unit) for line in plain), default=0)
-    text: list[str] = []
-    section = ""
-    for line in plain:
-        if line.section != section:
-            text += ["", line.section] if text else [line.section]
-            section = line.section
-        columns = (
-            line.quantity.ljust(names),
-            written(line.value).rjust(values),
-            line.unit.ljust(units),
-        )
-        text.append(f"  {'  '.join(columns)}  {_shortened(line.how)}".rstrip())
+    sections: dict[str, list[Line]] = {}
+    for line in listed:
+        if line.section != "warning":
+            sections.setdefault(line.section, []).append(line)
+    blocks = [[name, *_section(rows, width)] for name, rows in sections.items()]
+    warnings = [line.how for line in listed if line.section == "warning"]
     if warnings:
-        text += ["", "to know", *(f"  {line.how}" for line in warnings)]
-    return "\n".join(text)
+        notes = (_wrapped(note, "  - " if width else "  ", "    ", width) for note in warnings)
+        blocks.append(["to know", *notes])
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _section(rows: Sequence[Line], width: int | None) -> Iterator[str]:
+    """Yield one quantity a line, with columns as wide as this section needs."""
+    values = [f"{written(row.value)} {row.unit}".rstrip() for row in rows]
+    units = [len(row.unit) + 1 if row.unit else 0 for row in rows]
+    # numbers end in one column, units stand behind it
+    numbers = max(len(value) - unit for value, unit in zip(values, units, strict=True))
+    names, behind = max(len(row.quantity) for row in rows), max(units)
+    for row, value, unit in zip(rows, values, units, strict=True):
+        padded = value.rjust(numbers + unit).ljust(numbers + behind)
+        start = f"  {row.quantity.ljust(names)}  {padded}  "
+        yield _wrapped(row.how, start, " " * len(start), width)
+
+
+def _wrapped(text: str, start: str, following: str, width: int | None) -> str:
+    if width is None:
+        cut = text if len(text) <= _LONGEST_HOW else f"{text[: _LONGEST_HOW - 4]} ..."
+        return f"{start}{cut}".rstrip()
+    if not text:
+        return start.rstrip()
+    if width - len(start) < _NARROWEST:  # no room beside the figures: below them
+        return "\n".join((start.rstrip(), _wrapped(text, "      ", "      ", width)))
+    found = textwrap.wrap(text, width, initial_indent=start, subsequent_indent=following)
+    return "\n".join(found)

@@ -8,14 +8,14 @@ from capplan.errors import FactsError, UnknownIdError
 from capplan.facts.catalog import Catalog
 from capplan.facts.hf_config.json_file import read_object
 from capplan.facts.hf_config.spec import FoundLlm, llm_from_config
-from capplan.facts.hf_config.weight_files import files_elsewhere
+from capplan.facts.hf_config.weights.files import files_elsewhere
 from capplan.facts.hub import cached_snapshot, fetch, looks_like_id
 from capplan.facts.lookup import resolve
 from capplan.schema.llm import LlmSpec
 
 CONFIG = "config.json"
 
-__all__ = ["FoundLlm", "find_llm", "is_path"]
+__all__ = ["FoundLlm", "find_llm", "find_path", "is_path"]
 
 
 def is_path(name: str) -> bool:
@@ -33,7 +33,10 @@ def is_path(name: str) -> bool:
 
 
 def find_llm(name: str, catalog: Catalog, *, online: bool = False) -> FoundLlm:
-    """Find an LLM's facts.
+    """Find an LLM's facts: in a directory, the Hugging Face cache, models_db, or on the hub.
+
+    The first that has it answers. In a plan models_db comes before the cache, so that the plan
+    does not depend on what happens to lie on a machine: see :mod:`capplan.facts.on_disk`.
 
     Parameters
     ----------
@@ -57,7 +60,7 @@ def find_llm(name: str, catalog: Catalog, *, online: bool = False) -> FoundLlm:
         If files are there and cannot be used.
     """
     if is_path(name):
-        return _from_path(name)
+        return find_path(name)
     snapshot = cached_snapshot(name)
     if snapshot is not None:
         config = read_object(snapshot / CONFIG)
@@ -84,7 +87,16 @@ def _from_catalog(name: str, catalog: Catalog) -> LlmSpec:
     return catalog.llm(found)
 
 
-def _from_path(name: str) -> FoundLlm:
+def find_path(name: str) -> FoundLlm:
+    """Read the checkpoint in a directory, or the configuration in a file.
+
+    Raises
+    ------
+    UnknownIdError
+        If the path leads nowhere.
+    FactsError
+        If its files cannot be used.
+    """
     try:
         path = Path(name).expanduser()
         exists, is_dir = path.exists(), path.is_dir()
@@ -119,6 +131,8 @@ def _what_else(path: Path) -> str:
         return ", only an adapter"
     if (path / "params.json").is_file():
         return ", only a params.json in the vendor's own format"
+    if any(path.glob("tokenizer*")):
+        return ", only a tokenizer"
     return ""
 
 

@@ -12,7 +12,13 @@ from types import ModuleType
 from capplan.errors import FactsError, MissingPackageError, UnknownIdError
 
 _ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_SMALL_FILES = ("model.safetensors.index.json", "hf_quant_config.json", "README.md")
+_SMALL_FILES = (
+    *("model.safetensors.index.json", "pytorch_model.bin.index.json", "README.md"),
+    *("hf_quant_config.json", "quantize_config.json", "quant_config.json"),
+    *("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "tekken.json"),
+)
+"""Fetched with ``config.json`` where they exist: tokenizers so that vocabularies can be compared,
+the largest of all (up to some 30 MB)."""
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _TRUE = ("1", "true", "yes", "on")
 
@@ -60,13 +66,13 @@ class OnHub:
     """What the hub says of a checkpoint."""
 
     folder: Path
-    """Its configuration, index and model card, in the cache."""
+    """Its configuration, index, tokenizer and model card, in the cache."""
     sizes: Mapping[str, int]
     """Bytes of each file in its repository."""
 
 
 def fetch(name: str) -> OnHub:
-    """Fetch a checkpoint's configuration and the sizes of its files, never its weights.
+    """Fetch a checkpoint's configuration, tokenizer and sizes of its files, never its weights.
 
     Raises
     ------
@@ -114,7 +120,8 @@ def _fetch(library: ModuleType, name: str) -> OnHub:
     except Exception as error:  # transport errors differ by the library's version
         raise FactsError(
             f"The hub cannot be reached for {name}: {_first_line(error)}.",
-            "Check the network, or give a directory with its config.json.",
+            "Check the network and proxy, or copy the checkpoint's config.json and tokenizer.json "
+            "into a directory and give that.",
         ) from error
     return OnHub(Path(paths[0]).parent, sizes)
 

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from capplan.errors import UnknownIdError
 from capplan.facts.catalog import Catalog
+from capplan.facts.gpu_names import whole_gpu
 from capplan.facts.llms import IncompleteLlm
 from capplan.facts.lookup import resolve
 from capplan.schema.base import Value
@@ -139,7 +141,7 @@ def price_listing(prices: Iterable[PriceRow]) -> Listing:
         "gpu": lambda p: p.gpu,
         "GPUs": lambda p: str(p.gpu_count),
         "region": lambda p: p.region,
-        "purchase": lambda p: p.purchase.value,
+        "purchase": _purchase,
         "tier": lambda p: p.tier,
         "USD/GPU-h": lambda p: _number(float(p.usd_per_gpu_hour), 2),
         "date": lambda p: _date(p.source),
@@ -151,6 +153,11 @@ def price_listing(prices: Iterable[PriceRow]) -> Listing:
         for record, price in zip(listing.records, ranked, strict=True)
     )
     return Listing(listing.name, listing.headers, listing.rows, records)
+
+
+def _purchase(price: PriceRow) -> str:
+    term = "" if price.term_months is None else f" {price.term_months} months"
+    return f"{price.purchase.value}{term}"
 
 
 def claim_listing(claims: Iterable[Claim]) -> Listing:
@@ -171,6 +178,19 @@ def _listing(name: str, cells: dict[str, Callable[[Any], str]], facts: Iterable[
     return Listing(name, tuple(cells), rows, tuple(_record(fact) for fact in chosen))
 
 
+def _meant(catalog: Catalog, name: str, ids: Iterable[str]) -> str:
+    """Return the id that a name means: one of these, or that of a whole GPU."""
+    answer = catalog.gpu_names.look_up(name)
+    if isinstance(answer, GpuIdentity):
+        return whole_gpu(answer, name, "capplan facts show")
+    try:
+        return resolve(name, ids, "id")
+    except UnknownIdError:
+        if answer.choices:
+            raise answer.error() from None
+        raise
+
+
 def show(catalog: Catalog, name: str) -> tuple[Record | None, tuple[Listing, ...]]:
     """Return all that is known of an id: its own record, then what refers to it.
 
@@ -187,10 +207,8 @@ def show(catalog: Catalog, name: str) -> tuple[Record | None, tuple[Listing, ...
     paired = (side for p in catalog.pairings for side in (p.target, p.draft))
     # Claims and providers by their full name only: `a100` must not mean a claim about A100s.
     named = {known.lower(): known for known in (*providers, *claimed)}
-    answer = catalog.gpu_names.look_up(name)
-    gpu_id = answer.gpu if isinstance(answer, GpuIdentity) and answer.slice is None else None
     names = (*own, *paired, *sorted(providers))
-    found = named.get(name.lower()) or gpu_id or resolve(name, names, "id")
+    found = named.get(name.lower()) or _meant(catalog, name, names)
     fact = own.get(found) or claimed.get(found)
     listings = (
         price_listing(p for p in catalog.prices if found in (p.gpu, p.provider)),

@@ -77,7 +77,8 @@ def _run(row: Row, load: str, speedup: str) -> PublishedRun:
             "temperature": row.number("temperature"),
             "load": row.number(load),
             "num_speculative_tokens": length,
-            "is_chain": verified is None or length is None or verified == length + 1,
+            "is_chain": "tree" not in row.cells["method"]
+            and (verified is None or length is None or verified == length + 1),
             "tokens_per_round": row.number("tau"),
             "speedup": row.number(speedup),
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from capplan.errors import UnknownIdError
 from capplan.facts import listing
 from capplan.facts.catalog import Catalog
 from capplan.facts.derivation import Line, whole, window_bytes_per_request
-from capplan.facts.find_llm import find_llm, is_path
+from capplan.facts.find_llm import find_llm, find_path, is_path
 from capplan.facts.hf_config.spec import FoundLlm
 from capplan.facts.hub import cached_snapshot, looks_like_id
 from capplan.facts.listing import Listing, Record
@@ -45,8 +46,17 @@ class Shown:
         return {**top, "fact": self.record, **parts}
 
 
-def show(catalog: Catalog, name: str, *, online: bool = False) -> Shown:
+def show(catalog: Callable[[], Catalog], name: str, *, online: bool = False) -> Shown:
     """Return what is known of a directory, an LLM, a GPU, a head, a provider or a claim.
+
+    Parameters
+    ----------
+    catalog
+        Loads the facts of models_db; not called for a directory, which needs none of them.
+    name
+        Path or id.
+    online
+        Ask the hub for ids that are not on this machine.
 
     Raises
     ------
@@ -55,22 +65,26 @@ def show(catalog: Catalog, name: str, *, online: bool = False) -> Shown:
     FactsError
         If files are there and cannot be used.
     """
-    if is_path(name) or cached_snapshot(name) is not None:
-        return _derived(find_llm(name, catalog), catalog)
+    if is_path(name):
+        found = find_path(name)
+        return Shown(found.spec.model_dump(mode="json"), (), found)
+    known = catalog()
+    if cached_snapshot(name) is not None:
+        return _derived(find_llm(name, known), known)
     try:
-        record, listings = listing.show(catalog, name)
+        record, listings = listing.show(known, name)
     except UnknownIdError as error:
         if online and looks_like_id(name):
-            return _derived(find_llm(name, catalog, online=True), catalog)
+            return _derived(find_llm(name, known, online=True), known)
         if "ambiguous" in error.message:
             raise
         remedy = f"{error.remedy} Or give a directory with its config.json, or --online."
         raise UnknownIdError(error.message, remedy) from None
-    spec = next((llm for llm in catalog.llms if record and llm.id == record.get("id")), None)
-    found = FoundLlm(spec, origin="models_db") if spec is not None else None
-    if found is None and online and _is_only_a_name(record):
-        return _derived(find_llm(name, catalog, online=True), catalog)
-    return Shown(record, listings, found)
+    spec = next((llm for llm in known.llms if record and llm.id == record.get("id")), None)
+    in_models_db = FoundLlm(spec, origin="models_db") if spec is not None else None
+    if in_models_db is None and online and _is_only_a_name(record):
+        return _derived(find_llm(name, known, online=True), known)
+    return Shown(record, listings, in_models_db)
 
 
 def _is_only_a_name(record: Record | None) -> bool:
@@ -79,12 +93,11 @@ def _is_only_a_name(record: Record | None) -> bool:
 
 def _derived(found: FoundLlm, catalog: Catalog) -> Shown:
     """Add what models_db says of the same id: pairings and acceptance."""
-    record = found.spec.model_dump(mode="json")
     try:
         _, listings = listing.show(catalog, found.spec.id)
     except UnknownIdError:
         listings = ()
-    return Shown(record, listings if found.origin != "directory" else (), found)
+    return Shown(found.spec.model_dump(mode="json"), listings, found)
 
 
 def figures(found: FoundLlm) -> dict[str, Any]:
@@ -97,6 +110,7 @@ def figures(found: FoundLlm) -> dict[str, Any]:
         "params_total": whole(spec.params_total),
         "params_active": whole(spec.params_active),
         "weight_bytes": whole(spec.weight_bytes),
+        "checkpoint_bytes": _whole(found.checkpoint_bytes),
         "weight_bytes_active": whole(spec.weight_bytes_active),
         "kv_bytes_per_token": _whole(spec.kv_bytes_per_token),
         "state_bytes_per_request": whole(spec.state_bytes_per_request),

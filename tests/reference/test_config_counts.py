@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from capplan.facts.hf_config import arch_defaults
-from capplan.facts.hf_config.arch_registry import known_types
-from capplan.facts.hf_config.architecture import read_architecture
+from capplan.facts.hf_config.architectures import defaults
+from capplan.facts.hf_config.architectures.read import read_architecture
+from capplan.facts.hf_config.architectures.registry import known_types
 from capplan.resources import models_db_dir
 from capplan.schema.cache import CacheKind, CacheLayers
 
@@ -383,26 +383,26 @@ def _windowed_layers(config: Any) -> int:
 def _class_defaults(model_type: str, names: set[str]) -> dict[str, Any]:
     """Return the defaults of those fields that the readers ask for."""
     found = inspect.signature(transformers.CONFIG_MAPPING[model_type].__init__).parameters
-    defaults = {
+    stated = {
         name: list(one.default) if isinstance(one.default, tuple) else one.default
         for name, one in found.items()
         if name in names and one.default is not inspect.Parameter.empty
     }
     plain = (bool, int, str, list)
-    return {name: value for name, value in sorted(defaults.items()) if isinstance(value, plain)}
+    return {name: value for name, value in sorted(stated.items()) if isinstance(value, plain)}
 
 
 def test_stored_defaults_are_those_of_transformers() -> None:
     """``CAPPLAN_UPDATE_GOLDEN=1`` writes the file anew."""
-    folder = Path(arch_defaults.__file__).parent
-    sources = "".join(path.read_text("utf-8") for path in sorted(folder.glob("arch*.py")))
-    names = set(re.findall(r'"(\w+)"', sources)) - {"hidden_size", "model_type", "dtype"}
+    folder = Path(defaults.__file__).parent
+    sources = "".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.py")))
+    names = set(re.findall(r'"(\w+)"', sources)) - {"model_type", "dtype"}
     types = [name for name in known_types() if name in transformers.CONFIG_MAPPING]
     expected = {
         "source": f"transformers {transformers.__version__}, configuration classes (Apache-2.0)",
         "types": {name: _class_defaults(name, names) for name in types},
     }
-    path = models_db_dir() / arch_defaults.DEFAULTS_FILE
+    path = models_db_dir() / defaults.DEFAULTS_FILE
     if os.environ.get("CAPPLAN_UPDATE_GOLDEN"):
         path.write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
     assert json.loads(path.read_text("utf-8"))["types"] == expected["types"]

@@ -42,6 +42,7 @@ class Architecture:
     vocab_size: int
     tied_embeddings: bool
     dtype: str
+    """Of elements that no scheme quantises; bfloat16 where nothing states it."""
     cache: tuple[CacheLayers, ...]
     max_context: int | None
     parts: tuple[Part, ...]
@@ -52,6 +53,9 @@ class Architecture:
     experts: int | None = None
     experts_per_token: int | None = None
     head: HeadFacts | None = None
+    dtype_stated: bool = True
+    has_tower: bool = False
+    """Whether the configuration has a vision tower or the like beside the LLM."""
     notes: tuple[str, ...] = field(default=())
     """Choices that the reader must see: which field gave the context, what was not counted."""
 

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from capplan.errors import FactsError
-from capplan.facts.derivation import Line, cache_lines
-from capplan.facts.hf_config.architecture import read_architecture
-from capplan.facts.hf_config.heads import read_head
-from capplan.facts.hf_config.parts import Architecture, Part
+from capplan.facts.derivation import Line
+from capplan.facts.hf_config.architectures.read import read_architecture
+from capplan.facts.hf_config.heads.read import read_head
+from capplan.facts.hf_config.lines import derivation
+from capplan.facts.hf_config.parts import Architecture
 from capplan.facts.hf_config.plausible import check_sizes
-from capplan.facts.hf_config.quantisation import PartBytes, Weighed, weigh
-from capplan.facts.hf_config.settings_beside import with_settings_beside
-from capplan.facts.hf_config.weight_files import FileSet, find_weights
-from capplan.facts.hf_config.weight_index import read_index
-from capplan.facts.hf_config.weights import Weights, read_weights
+from capplan.facts.hf_config.quantisation.settings_beside import with_settings_beside
+from capplan.facts.hf_config.quantisation.weigh import Weighed, weigh
+from capplan.facts.hf_config.weights.census import is_buffer
+from capplan.facts.hf_config.weights.files import FileSet, find_weights
+from capplan.facts.hf_config.weights.index import read_index
+from capplan.facts.hf_config.weights.read import Weights, read_weights
 from capplan.schema.cache import kv_bytes_per_token
 from capplan.schema.llm import LlmSpec
 from capplan.schema.provenance import Kind, Source
 
 _LICENCE = re.compile(r"^license(?:_name)?:\s*[\"']?([\w.+-]+)", re.MULTILINE)
 _FRONT_MATTER_CHARS = 20_000
-_CONTEXT_NOTE = "Context "
-"""Beginning of the notes that say which field gave the context: they stand beside the figure."""
+_TWICE = (1.9, 2.2)
+"""Ratio of float32 files to 16 bit; above 2 where they store causal masks too."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class FoundLlm:
     """Where the checkpoint's files lie, if they do."""
     origin: str = ""
     """``directory``, ``cache``, ``models_db`` or ``hub``."""
+    checkpoint_bytes: float | None = None
+    """All that the weight files hold, where they or an index state it."""
 
 
 def llm_from_config(
@@ -77,12 +81,37 @@ def llm_from_config(
     config = with_settings_beside(config, folder)
     check_sizes(config, name)
     names = _tensor_names(folder)
-    architecture = read_head(config, name, names) or read_architecture(config, name)
+    architecture = read_head(config, name, names) or read_architecture(
+        config, name, lambda: _files_hold(folder)
+    )
     weighed = weigh(architecture, config, name)
     weights = read_weights(folder, weighed, architecture, files)
+    if not architecture.dtype_stated and _in_float32(weights, weighed):
+        architecture = replace(architecture, dtype="float32")
+        weighed = weigh(architecture, config, name)
+        weights = read_weights(folder, weighed, architecture, files)
     spec = _spec(architecture, weighed, weights, name, folder)
-    lines = tuple(_lines(architecture, weighed, weights, spec))
-    return FoundLlm(spec, lines, config, folder, origin)
+    lines = tuple(derivation(architecture, weighed, weights, spec))
+    return FoundLlm(spec, lines, config, folder, origin, weights.checkpoint_bytes)
+
+
+def _in_float32(weights: Weights, weighed: Weighed) -> bool:
+    """Whether a total is that of four bytes a parameter, where two were taken."""
+    total = weights.checkpoint_bytes or 0.0
+    return not weighed.wording and _TWICE[0] < total / weighed.total_bytes < _TWICE[1]
+
+
+def _files_hold(folder: Path | None) -> str:
+    """Return what the headers of weight files tell even of an unknown architecture."""
+    files = find_weights(folder) if folder is not None else None
+    if files is None or not files.tensors:
+        return ""
+    tensors = [tensor for tensor in files.tensors if not is_buffer(tensor.name)]
+    size = sum(tensor.size_bytes for tensor in tensors)
+    if not all(tensor.is_plain for tensor in tensors):
+        return f" Its weight files hold {size:,} bytes."
+    params = sum(tensor.elements for tensor in tensors)
+    return f" Its weight files hold {params:,} parameters in {size:,} bytes; its cache is unknown."
 
 
 def _tensor_names(folder: Path | None) -> frozenset[str]:
@@ -168,79 +197,3 @@ def _licence(folder: Path | None) -> str:
     found = dict.fromkeys(_LICENCE.findall(text.split("\n---", 1)[0]))
     named = [licence for licence in found if licence.lower() != "other"]
     return named[0] if named else ""
-
-
-def _lines(
-    architecture: Architecture, weighed: Weighed, weights: Weights, spec: LlmSpec
-) -> Iterator[Line]:
-    yield from _parameter_lines(architecture, weights, spec)
-    yield from _weight_lines(weighed, weights, spec)
-    yield from cache_lines(architecture.cache)
-    context_notes = [note for note in architecture.notes if note.startswith(_CONTEXT_NOTE)]
-    how = " ".join(context_notes)
-    yield Line("context", "longest context", architecture.max_context, "tokens", how)
-    yield Line("context", "vocabulary", architecture.vocab_size, "tokens", "vocab_size")
-    if architecture.head is not None:
-        yield from _head_lines(architecture)
-    for note in (*architecture.notes, *weighed.notes, *weights.warnings):
-        if note in context_notes:
-            continue
-        yield Line("warning", "note", None, "", note)
-
-
-def _parameter_lines(
-    architecture: Architecture, weights: Weights, spec: LlmSpec
-) -> Iterator[Line]:
-    for part in architecture.parts:
-        yield Line("parameters", part.name, part.params, "", part.how)
-    yield Line("parameters", "total", spec.params_total, "", _total_how(architecture, weights))
-    if architecture.experts is not None:
-        used = f"{architecture.experts_per_token} of {architecture.experts} experts a token"
-        yield Line("parameters", "active", spec.params_active, "", used)
-    for part in architecture.mtp_parts:
-        yield Line("parameters", f"MTP {part.name}", part.params, "", part.how)
-    if spec.mtp_params is not None:
-        count = architecture.mtp_layers
-        layers = f"{count} layer" + ("s" if count != 1 else "")
-        how = f"{layers}, loaded only where they draft; not in the total"
-        yield Line("parameters", "MTP layers", spec.mtp_params, "", how)
-
-
-def _total_how(architecture: Architecture, weights: Weights) -> str:
-    if weights.params is None:
-        return "sum of the parts"
-    difference = weights.params - architecture.params_total
-    if not difference:
-        return "sum of the parts; the weight files hold exactly as many"
-    return f"counted in the weight files; the parts sum to {architecture.params_total:,}"
-
-
-def _weight_lines(weighed: Weighed, weights: Weights, spec: LlmSpec) -> Iterator[Line]:
-    for part in weighed.parts:
-        if part.size_bytes:
-            yield _bytes_line(part, part.part)
-    yield Line("weights", "by formula", weighed.total_bytes, "B", weighed.wording or "unquantised")
-    yield Line("weights", "weight bytes", weights.size_bytes, "B", weights.how)
-    if spec.weight_bytes_active != spec.weight_bytes:
-        how = "parts read for one token"
-        yield Line("weights", "weight bytes a token", spec.weight_bytes_active, "B", how)
-    if weighed.mtp_bytes:
-        how = "formula; loaded only where they draft"
-        yield Line("weights", "MTP layers", weighed.mtp_bytes, "B", how)
-
-
-def _bytes_line(part: PartBytes, counted: Part) -> Line:
-    return Line("weights", counted.name, part.size_bytes, "B", part.how)
-
-
-def _head_lines(architecture: Architecture) -> Iterator[Line]:
-    head = architecture.head
-    if head is None:
-        return
-    yield Line("head", "method", head.method.value, "", architecture.class_name)
-    yield Line("head", "target's hidden size", head.target_hidden, "", "")
-    reduced = head.draft_vocab_size
-    how = "output layer of its own" if reduced else "the target's"
-    yield Line("head", "output vocabulary", reduced or architecture.vocab_size, "tokens", how)
-    if head.target_id:
-        yield Line("head", "target", head.target_id, "", "named by the checkpoint")

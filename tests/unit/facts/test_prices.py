@@ -12,6 +12,7 @@ import pytest
 from capplan.errors import FactsError
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.facts.price_age import ages
+from capplan.facts.price_doubts import doubts
 from capplan.facts.price_file import load_price_file, price_file_text, with_price_files
 from capplan.facts.prices import PRICE_COLUMNS
 from capplan.schema.price import PriceRow, Purchase
@@ -94,6 +95,46 @@ def test_a_reservation_survives_being_written_and_read(tmp_path: Path, catalog: 
     assert set(again) == set(prices)
 
 
+def test_the_instance_type_tells_two_boards_of_one_name_apart(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    text = f"{NODE}A100,p4d.24xlarge,8,21.96\nA100,p4de.24xlarge,,27.45\n,p5.48xlarge,,55.04\n"
+    found = load_price_file(written(tmp_path, text), catalog)
+    assert [(p.gpu, p.gpu_count, p.any_count) for p in found] == [
+        ("a100-sxm-40gb", 8, False), ("a100-sxm-80gb", 8, False), ("h100-sxm-80gb", 8, False),
+    ]  # fmt: skip
+
+
+def test_a_gpus_price_of_an_instance_type_is_that_of_its_node(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    text = "gpu,instance,usd_per_gpu_hour\nh100,p5.48xlarge,6.88\n"
+    price = only(written(tmp_path, text), catalog)
+    assert (price.usd_per_hour, price.gpu_count) == (Decimal("55.04"), 8)
+
+
+def test_another_providers_machine_of_the_same_name_is_its_own(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    text = "gpu,provider,instance,gpu_count,usd_per_hour\nl4,acme,p5.48xlarge,1,0.5\n"
+    price = only(written(tmp_path, text), catalog)
+    assert (price.gpu, price.gpu_count) == ("l4", 1)
+
+
+def test_an_upfront_payment_is_spread_over_the_hours_of_its_term(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    text = (
+        "instance,usd_per_hour,upfront_usd,purchase,term_months\n"
+        "p5.48xlarge,10,175200,reserved,12\np5.48xlarge,,262800,reserved,36\n"
+    )
+    partly, wholly = load_price_file(written(tmp_path, text), catalog)
+    # 175,200 / (12 * 730) = 20 an hour on top of 10; 262,800 / (36 * 730) = 10
+    assert partly.usd_per_hour == 30
+    assert partly.upfront_share == pytest.approx(Decimal(2) / 3)
+    assert (wholly.usd_per_hour, wholly.upfront_share) == (10, 1)
+
+
 def test_comments_blank_lines_and_a_byte_order_mark_do_no_harm(
     tmp_path: Path, catalog: Catalog
 ) -> None:
@@ -101,6 +142,8 @@ def test_comments_blank_lines_and_a_byte_order_mark_do_no_harm(
     assert only(written(tmp_path, text), catalog).usd_per_hour == Decimal("0.5")
 
 
+NODE = "gpu,instance,gpu_count,usd_per_hour\n"
+UPFRONT = "gpu,usd_per_gpu_hour,upfront_usd,purchase,term_months,upfront_share\n"
 LEAN = "gpu,usd_per_gpu_hour,purchase,gpu_count,term_months,as_of\n"
 
 
@@ -114,8 +157,8 @@ LEAN = "gpu,usd_per_gpu_hour,purchase,gpu_count,term_months,as_of\n"
         (f"{LEAN}l4,free,,,,\n", 2, "usd_per_gpu_hour is 'free', expected a number"),
         (f"{LEAN}l4,$2.49,,,,\n", 2, "expected a number"),
         (f"{LEAN}l4,nan,,,,\n", 2, "finite"),
-        (f"{LEAN}l4,0,,,,\n", 2, "greater than 0"),
-        (f"{LEAN}l4,-1,,,,\n", 2, "greater than 0"),
+        (f"{LEAN}l4,0,,,,\n", 2, "price above 0"),
+        (f"{LEAN}l4,-1,,,,\n", 2, "price above 0"),
         (f"{LEAN}l4,,,,,\n", 2, "expected a price"),
         (f"{LEAN},1,,,,\n", 2, "column gpu"),
         (f"{LEAN}h1000,1,,,,\n", 2, "column gpu"),
@@ -128,6 +171,18 @@ LEAN = "gpu,usd_per_gpu_hour,purchase,gpu_count,term_months,as_of\n"
         (f"{LEAN}l4,1,,,,\nl4,1\n", 3, "2 cells, expected 6"),
         (f"{LEAN}l4,1,,,,\nl4,2,,,,\n", 3, "same offer as on line 2"),
         ("gpu,usd_per_hour,gpu_count\nl4,1,\n", 2, "gpu_count"),
+        ("gpu,usd_per_gpu_hour\nl4,\u20ac2.49\n", 2, "expected a number"),
+        ("gpu,usd_per_gpu_hour,currency\nl4,2,EUR\n", 2, "expected USD"),
+        ("gpu,eur_per_gpu_hour\nl4,2\n", 1, "unknown column"),
+        ("provider,usd_per_gpu_hour\nacme,2\n", 1, "gpu (or instance)"),
+        (f"{NODE}h100-pcie-80gb,p5.48xlarge,8,55.04\n", 2, "expected h100-sxm-80gb"),
+        (f"{NODE}a100-sxm-80gb,p4d.24xlarge,8,21.96\n", 2, "expected a100-sxm-40gb"),
+        (f"{NODE}h100,p5.48xlarge,1,55.04\n", 2, "expected 8, as p5.48xlarge has"),
+        (f"{NODE},a-machine,8,55.04\n", 2, "column gpu"),
+        (f"{UPFRONT}l4,1,100,on-demand,,\n", 2, "only a reserved price"),
+        (f"{UPFRONT}l4,1,100,reserved,12,0.5\n", 2, "upfront_share left out"),
+        (f"{UPFRONT}l4,1,-100,reserved,12,\n", 2, "an amount above 0"),
+        (f"{UPFRONT}l4,1,100,reserved,,\n", 2, "whole number of months"),
         ("gpu,usd_per_hour,usd_per_gpu_hour,gpu_count\nl4,1,1,1\n", 2, "gives the price already"),
     ],
 )
@@ -204,6 +259,36 @@ def test_prices_over_60_days_and_undated_ones_are_counted(catalog: Catalog) -> N
     assert (old.stale, old.undated) == (len(read), len(undated))
     assert "60 days" in old.warnings()[0]
     assert "undated" in old.warnings()[1]
+
+
+def test_a_price_of_a_day_to_come_is_told(catalog: Catalog) -> None:
+    read = [p for p in catalog.prices if p.source.date == "2026-09-25"]
+    (warning,) = ages(read, date(2026, 9, 1)).warnings()
+    assert "still to come" in warning
+
+
+def test_the_price_of_a_gpu_in_a_nodes_column_and_the_reverse_are_doubted(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    def said(text: str) -> tuple[str, ...]:
+        return doubts(load_price_file(written(tmp_path, text), catalog), catalog.prices)
+
+    (low,) = said(f"{NODE}h100,p5.48xlarge,8,6.88\n")
+    assert "0.86 USD a GPU-hour" in low
+    assert "price of one GPU, not of a node of 8?" in low
+    (high,) = said("gpu,usd_per_gpu_hour\nh100-sxm-80gb,55.04\n")
+    assert "price of a node of 8, not of one GPU?" in high
+    assert said("gpu,usd_per_gpu_hour\nh100-sxm-80gb,2.49\n") == ()
+
+
+def test_an_old_price_of_a_known_machine_is_told_beside_the_newer_one(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    text = f"provider,{NODE}aws,h100,p5.48xlarge,8,98.32\n"
+    (told,) = doubts(load_price_file(written(tmp_path, text), catalog), catalog.prices)
+    assert "+79% off 55.04 USD an hour, known as of 2026-09-25" in told
+    same = text.replace("98.32", "55.04")
+    assert doubts(load_price_file(written(tmp_path, same), catalog), catalog.prices) == ()
 
 
 def test_every_shipped_price_is_the_number_in_the_file(catalog: Catalog) -> None:

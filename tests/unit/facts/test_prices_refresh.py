@@ -46,6 +46,7 @@ TABLES = {
         line("a2-ultragpu-1g", "us-central1-a", "5.06879789", 1, "A100", 80.0),
         line("a2-ultragpu-1g", "us-central1-a", "2.5", 1, "A100", 80.0, spot=True),
         line("a2-mystery-1g", "us-central1-a", "4", 1, "A100", 40.0),
+        line("a2-ultragpu-2g", "us-central1-a", "10.1", 4, "A100", 80.0),
     ],
     "runpod": [
         line("NVIDIA H100 80GB HBM3", "US-TX-3", "3.99", 1, "H100", 80.0),
@@ -89,6 +90,7 @@ def test_what_is_left_out_is_counted_with_a_reason(tables: Path) -> None:
     )
     assert skipped["GPU is not in the catalogue"].count == 1
     assert skipped["gpuhunt could not read it"].count == 1
+    assert "a2-ultragpu-2g" in skipped["not the GPUs that its instance type has"].example
     assert skipped["provider without an offer"].count == 6
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from capplan.facts.hf_config.architecture import read_architecture
+from capplan.facts.hf_config.architectures.read import read_architecture
 
 COMMON = (
     "hidden_size",

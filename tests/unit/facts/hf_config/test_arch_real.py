@@ -11,7 +11,7 @@ import pytest
 
 from capplan.errors import FactsError
 from capplan.facts.catalog import Catalog, load_catalog
-from capplan.facts.hf_config.architecture import read_architecture
+from capplan.facts.hf_config.architectures.read import read_architecture
 from capplan.facts.hf_config.parts import Architecture
 from capplan.schema.cache import CacheKind, kv_bytes_per_token
 
@@ -155,7 +155,7 @@ def test_a_network_that_cannot_be_counted_is_refused_by_name(stem: str) -> None:
     config = config_of(stem)
     with pytest.raises(FactsError, match=config["model_type"]) as caught:
         read_architecture(config, stem)
-    assert "safetensors" in caught.value.remedy
+    assert "models_db" in caught.value.remedy
 
 
 @pytest.mark.parametrize("stem", STORED)

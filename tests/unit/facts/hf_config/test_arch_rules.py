@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from capplan.errors import FactsError
-from capplan.facts.hf_config.architecture import read_architecture
+from capplan.facts.hf_config.architectures.read import read_architecture
 from capplan.facts.hf_config.parts import Architecture
 from capplan.schema.cache import kv_bytes_per_token
 
@@ -190,8 +190,8 @@ def test_a_kind_of_layer_that_the_type_does_not_have_is_refused() -> None:
 def test_an_unknown_type_is_refused_by_name() -> None:
     with pytest.raises(FactsError, match="'neverheard'") as caught:
         read(model_type="neverheard", architectures=["NeverHeardForCausalLM"])
-    assert "safetensors" in caught.value.remedy
-    assert "profile" in caught.value.remedy
+    assert "models_db" in caught.value.remedy
+    assert "capplan facts check" in caught.value.remedy
 
 
 def test_an_encoder_decoder_is_refused() -> None:
@@ -302,7 +302,74 @@ def test_remote_code_types_are_untied_by_default() -> None:
     assert read(model_type="minicpm").tied_embeddings
 
 
-def test_notes_say_what_dtype_was_taken() -> None:
+def test_an_absent_dtype_is_taken_as_bfloat16_and_known_to_be_absent() -> None:
     config = {name: value for name, value in LLAMA.items() if name != "torch_dtype"}
-    assert any("bfloat16" in note for note in read_architecture(config, "x").notes)
+    found = read_architecture(config, "x")
+    assert (found.dtype, found.dtype_stated) == ("bfloat16", False)
     assert read(torch_dtype="torch.float16").dtype == "float16"
+
+
+@pytest.mark.parametrize("class_name", ["MistralModel", "InternVLChatModel", "ChatGLMModel"])
+def test_a_base_class_alone_has_no_output_layer(class_name: str) -> None:
+    whole, found = (
+        read(
+            model_type="mistral",
+            architectures=[name],
+            num_key_value_heads=2,
+            tie_word_embeddings=False,
+        )
+        for name in ("MistralForCausalLM", class_name)
+    )
+    lacks = whole.params_total - found.params_total
+    assert lacks == (whole.vocab_size * whole.hidden if class_name == "MistralModel" else 0)
+
+
+def test_llava_of_the_first_kind_holds_the_llms_fields_itself() -> None:
+    sizes = {"num_key_value_heads": 2, "use_sliding_window": False, "tie_word_embeddings": False}
+    plain = read(model_type="qwen2", architectures=["Qwen2ForCausalLM"], **sizes)
+    found = read(model_type="llava_qwen", architectures=["LlavaQwenForCausalLM"], **sizes)
+    assert found.params_total == plain.params_total
+    assert found.family == "qwen2"
+    assert any("Towers" in note for note in found.notes)
+
+
+def test_a_minicpm_v_of_an_unknown_version_is_refused() -> None:
+    with pytest.raises(FactsError, match="version"):
+        read(model_type="minicpmv", architectures=["MiniCPMV"], version=7.5)
+
+
+def test_a_nested_configuration_may_leave_out_all_that_is_default() -> None:
+    # text_config of llava-hf/llava-1.5-7b-hf: LLaMA 7B but for its vocabulary
+    inner = {"model_type": "llama", "max_position_embeddings": 4096, "vocab_size": 32064}
+    config = {
+        "architectures": ["LlavaForConditionalGeneration"],
+        "model_type": "llava",
+        "text_config": inner,
+        "vision_config": {"model_type": "clip_vision_model"},
+        "torch_dtype": "float16",
+    }
+    found = read_architecture(config, "x")
+    assert found.params_total == 6_738_415_616 + 2 * 64 * 4096
+    with pytest.raises(FactsError, match="hidden_size is missing"):
+        read_architecture({**inner, "architectures": ["LlamaForCausalLM"]}, "x")
+
+
+def test_a_number_of_kv_heads_a_layer_counts_layer_by_layer() -> None:
+    one, several = (
+        read(
+            model_type="deci",
+            architectures=["DeciLMForCausalLM"],
+            num_key_value_heads_per_layer=heads,
+        )
+        for heads in ([1, 1, 1, 1], [4, 2, 1, 2])
+    )
+    assert several.params_total - one.params_total == 5 * 2 * 12 * 48
+    assert written(several) == ["1 full 4x24", "2 full 2x24", "1 full 1x24"]
+    with pytest.raises(FactsError, match="num_key_value_heads_per_layer"):
+        read(model_type="deci", num_key_value_heads_per_layer=[1, 3, 1, 1])
+
+
+def test_a_models_own_maximum_wins_over_the_positions_it_was_trained_at() -> None:
+    found = read(max_position_embeddings=8192, model_max_length=131072)
+    assert found.max_context == 131072
+    assert any("model_max_length, which vLLM prefers" in note for note in found.notes)

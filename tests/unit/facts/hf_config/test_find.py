@@ -191,6 +191,7 @@ def test_a_config_in_another_encoding_is_an_error(tmp_path: Path) -> None:
         ("model.gguf", "only GGUF"),
         ("adapter_config.json", "only an adapter"),
         ("params.json", "vendor's own format"),
+        ("tokenizer.json", "only a tokenizer"),
         ("notes.txt", "no config.json"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from capplan.errors import FactsError
-from capplan.facts.hf_config.heads import read_head
+from capplan.facts.hf_config.heads.read import read_head
 from capplan.facts.hf_config.parts import Architecture
 from capplan.schema.pairing import Method
 
@@ -210,3 +210,17 @@ def test_medusa_without_sizes_is_refused_by_the_missing_field() -> None:
 def test_what_is_not_known_is_refused_by_name(config: dict[str, Any], word: str) -> None:
     with pytest.raises(FactsError, match=word):
         read_head(config, "test")
+
+
+def test_a_norm_before_the_projection_is_as_wide_as_all_states_it_reads() -> None:
+    # RedHatAI/gpt-oss-20b-speculator.eagle3: one norm over three hidden states of 2880
+    plain, normed = ({**GPT_OSS, **EAGLE3, "norm_before_fc": value} for value in (False, True))
+    assert head(normed).params_total - head(plain).params_total == 3 * 2880
+
+
+def test_a_truncated_vocabulary_marks_an_eagle3_head_that_calls_itself_llama() -> None:
+    # nebius/EAGLE3-gpt-oss-20b names no head anywhere
+    config = {**GPT_OSS, "architectures": ["LlamaForCausalLM"], "truncated_vocab_size": 64000}
+    found = head(config)
+    assert found.head is not None
+    assert (found.head.method, found.head.draft_vocab_size) == (Method.EAGLE3, 64000)

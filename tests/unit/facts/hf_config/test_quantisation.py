@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings as limits, strategies as st
 
 from capplan.errors import CapplanError, FactsError
-from capplan.facts.hf_config.architecture import read_architecture
-from capplan.facts.hf_config.module_names import module_names
-from capplan.facts.hf_config.quantisation import Weighed, read_scheme, weigh
+from capplan.facts.hf_config.architectures.read import read_architecture
+from capplan.facts.hf_config.quantisation.module_names import module_names
+from capplan.facts.hf_config.quantisation.weigh import Weighed, read_scheme, weigh
 
 CHECKPOINTS = Path(__file__).parents[3] / "data" / "checkpoints"
 
@@ -333,3 +333,16 @@ def test_odd_settings_give_bytes_or_a_deliberate_error(
     except CapplanError:
         return
     assert 0 < result.total_bytes <= 4 * weighed(MOE).total_bytes
+
+
+def test_compressed_tensors_leaves_a_matrix_in_16_bit_by_its_own_name_alone() -> None:
+    weights = {"num_bits": 8, "type": "float", "strategy": "tensor"}
+    settings = {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": weights}},
+    }
+    modules = [f"model.layers.{i}.self_attn" for i in range(4)]
+    matrices = [f"{module}.{name}_proj" for module in modules for name in "qkvo"]
+    plain = part_bytes(weighed(MOE), "attention")
+    assert part_bytes(weighed(MOE, {**settings, "ignore": modules}), "attention") == plain / 2
+    assert part_bytes(weighed(MOE, {**settings, "ignore": matrices}), "attention") == plain

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from capplan.facts.hf_config.architecture import read_architecture
-from capplan.facts.hf_config.quantisation import weigh
-from capplan.facts.hf_config.weight_files import files_elsewhere, find_weights, pointer_size
-from capplan.facts.hf_config.weights import Weights, read_weights
+from capplan.errors import FactsError
+from capplan.facts.hf_config.architectures.read import read_architecture
+from capplan.facts.hf_config.quantisation.weigh import weigh
+from capplan.facts.hf_config.spec import llm_from_config
+from capplan.facts.hf_config.weights.files import files_elsewhere, find_weights, pointer_size
+from capplan.facts.hf_config.weights.read import Weights, read_weights
 
 CHECKPOINTS = Path(__file__).parents[3] / "data" / "checkpoints"
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:{oid}\nsize {size}\n"
@@ -265,7 +267,8 @@ def test_tied_embeddings_stored_twice_are_loaded_once(tmp_path: Path) -> None:
     write_safetensors(tmp_path / "model.safetensors", tensors_of_small())
     weights = read(tmp_path, tied)
     assert weights.size_bytes == 2 * read_architecture(tied, "test").params_total
-    assert any("tied embeddings" in warning for warning in weights.warnings)
+    assert "tied embeddings stored twice" in weights.how
+    assert weights.checkpoint_bytes == weights.size_bytes + 2 * 500 * 64
 
 
 def test_files_that_disagree_with_the_formula_are_believed_and_said(tmp_path: Path) -> None:
@@ -354,3 +357,94 @@ def test_copies_of_real_folders_agree_with_their_formula(tmp_path: Path) -> None
         weights = read(folder, config)
         assert weights.source == "index"
         assert not weights.warnings
+
+
+def test_causal_masks_in_a_file_are_no_weights(tmp_path: Path, formula_bytes: int) -> None:
+    mask = {"model.layers.0.attn.bias": ("F32", [1, 1, 32, 32])}
+    write_safetensors(tmp_path / "model.safetensors", {**tensors_of_small(), **mask})
+    weights = read(tmp_path)
+    assert weights.size_bytes == formula_bytes
+    assert weights.params == formula_bytes // 2
+    assert "buffers, not weights" in weights.how
+
+
+def test_an_encoders_layers_are_not_taken_for_mtp_layers(
+    tmp_path: Path, formula_bytes: int
+) -> None:
+    encoder = {"model.qwen2_model.model.layers.23.mlp.weight": ("BF16", [64, 64])}
+    written = write_safetensors(tmp_path / "model.safetensors", {**tensors_of_small(), **encoder})
+    weights = read(tmp_path)
+    assert (weights.size_bytes, weights.params) == (written, formula_bytes // 2)
+    assert weights.mtp_params is None
+
+
+def test_a_tower_of_the_size_of_mtp_layers_is_not_taken_for_them(tmp_path: Path) -> None:
+    config = json.loads((CHECKPOINTS / "deepseek-v3" / "config.json").read_text())
+    architecture = read_architecture(config, "test")
+    weighed = weigh(architecture, config, "test")
+    names = ["model.layers.0.mlp.up_proj.weight", "vision_tower.blocks.0.attn.qkv.weight"]
+    content = {
+        "metadata": {"total_size": int(weighed.total_bytes + weighed.mtp_bytes)},
+        "weight_map": dict.fromkeys(names, "model-00001-of-00002.safetensors"),
+    }
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(content))
+    weights = read_weights(tmp_path, weighed, architecture)
+    assert weights.size_bytes == weighed.total_bytes + weighed.mtp_bytes
+    assert any("other modalities" in warning for warning in weights.warnings)
+
+
+def test_shards_may_be_numbered_behind_an_underscore(tmp_path: Path, formula_bytes: int) -> None:
+    half = dict(list(tensors_of_small().items())[:12])
+    rest = dict(list(tensors_of_small().items())[12:])
+    write_safetensors(tmp_path / "model_00001-of-00002.safetensors", half)
+    assert "1 of 2 weight files" in read(tmp_path).warnings[0]
+    write_safetensors(tmp_path / "model_00002-of-00002.safetensors", rest)
+    weights = read(tmp_path)
+    assert (weights.source, weights.size_bytes) == ("files", formula_bytes)
+
+
+def test_an_absent_dtype_is_told_by_the_files(tmp_path: Path) -> None:
+    config = {key: value for key, value in SMALL.items() if key != "torch_dtype"}
+    wide = {name: ("F32", shape) for name, (_, shape) in tensors_of_small().items()}
+    written = write_safetensors(tmp_path / "model.safetensors", wide)
+    spec = llm_from_config(config, name="test", folder=tmp_path).spec
+    assert (spec.dtype, spec.weight_bytes) == ("float32", written)
+    assert llm_from_config(config, name="test").spec.dtype == "bfloat16"
+
+
+def test_an_unknown_type_is_refused_with_what_its_files_tell(
+    tmp_path: Path, formula_bytes: int
+) -> None:
+    write_safetensors(tmp_path / "model.safetensors", tensors_of_small())
+    config = {**SMALL, "model_type": "neverheard", "architectures": ["NeverHeardForCausalLM"]}
+    with pytest.raises(FactsError, match="'neverheard'") as caught:
+        llm_from_config(config, name="test", folder=tmp_path)
+    assert f"{formula_bytes // 2:,} parameters in {formula_bytes:,} bytes" in caught.value.message
+    assert "models_db" in caught.value.remedy
+
+
+def test_files_that_an_index_lists_belong_together(tmp_path: Path, formula_bytes: int) -> None:
+    # fantasylord/Qwen36: model.safetensors and model-mtp.safetensors
+    mtp = {"mtp.fc.weight": ("BF16", [64, 128])}
+    write_safetensors(tmp_path / "model.safetensors", tensors_of_small())
+    extra = write_safetensors(tmp_path / "model-mtp.safetensors", mtp)
+    index(tmp_path, 0, ["model.safetensors", "model-mtp.safetensors"])
+    weights = read(tmp_path)
+    assert (weights.source, weights.size_bytes) == ("files", formula_bytes)
+    assert weights.checkpoint_bytes == formula_bytes + extra
+
+
+def test_of_two_indexes_the_one_with_a_total_counts(tmp_path: Path, formula_bytes: int) -> None:
+    index(tmp_path, 0)
+    content = {"metadata": {"total_size": formula_bytes}}
+    (tmp_path / "pytorch_model.bin.index.json").write_text(json.dumps(content))
+    assert read(tmp_path).source == "index"
+
+
+@pytest.mark.parametrize("tower", [True, False])
+def test_a_tower_may_be_larger_than_a_small_llm(
+    tmp_path: Path, formula_bytes: int, tower: bool
+) -> None:
+    config = {**SMALL, **({"vision_config": {"hidden_size": 64}} if tower else {})}
+    index(tmp_path, 3 * formula_bytes)
+    assert read(tmp_path, config).source == ("index" if tower else "formula")
