@@ -109,8 +109,9 @@ def figures(found: FoundLlm) -> dict[str, Any]:
         "family": spec.family,
         "params_total": whole(spec.params_total),
         "params_active": whole(spec.params_active),
-        "weight_bytes": whole(spec.weight_bytes),
-        "checkpoint_bytes": _whole(found.checkpoint_bytes),
+        # all that the files hold; an engine may load less: no MTP layers, no copies, no masks
+        "weight_bytes": whole(found.checkpoint_bytes or spec.weight_bytes),
+        "loaded_weight_bytes": whole(spec.weight_bytes),
         "weight_bytes_active": whole(spec.weight_bytes_active),
         "kv_bytes_per_token": _whole(spec.kv_bytes_per_token),
         "state_bytes_per_request": whole(spec.state_bytes_per_request),

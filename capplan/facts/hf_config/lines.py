@@ -77,9 +77,11 @@ def _weight_lines(weighed: Weighed, weights: Weights, spec: LlmSpec) -> Iterator
             yield _bytes_line(part, part.part)
     yield Line("weights", "by formula", weighed.total_bytes, "B", weighed.wording or "unquantised")
     if weights.checkpoint_bytes is not None and weights.checkpoint_bytes != weights.size_bytes:
-        how = "all that the files hold"
-        yield Line("weights", "checkpoint", weights.checkpoint_bytes, "B", how)
-    yield Line("weights", "weight bytes", weights.size_bytes, "B", weights.how)
+        how = f"all of it, from {weights.source}"
+        yield Line("weights", "weight bytes", weights.checkpoint_bytes, "B", how)
+        yield Line("weights", "of them loaded", weights.size_bytes, "B", weights.how)
+    else:
+        yield Line("weights", "weight bytes", weights.size_bytes, "B", weights.how)
     if spec.weight_bytes_active != spec.weight_bytes:
         how = "parts read for one token"
         yield Line("weights", "weight bytes a token", spec.weight_bytes_active, "B", how)

@@ -100,7 +100,7 @@ def test_the_whole_program_reports_it_with_exit_code_1() -> None:
     )
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr.splitlines()[0] == "Error: No id 'h2000' in the catalogue."
+    assert done.stderr.splitlines()[0] == "Error: No GPU 'h2000' in the catalogue."
     assert "h200-sxm-141gb" in done.stderr
     assert "Traceback" not in done.stderr
 

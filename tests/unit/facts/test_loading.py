@@ -54,7 +54,7 @@ def message(database: Path) -> str:
         (PRICES, 4, ",55.04,", ",0,", "usd_per_hour", "is 0"),
         (PRICES, 4, ",8,", ",eight,", "gpu_count", "'eight'"),
         (PRICES, 2, ",21.957642,9.8979,", ",,,", "on_demand_usd_per_hour", "''"),
-        (CLAIMS, 2, ",3.2,", ",,", "value", ""),
+        (CLAIMS, 2, ",3,x,", ",,x,", "value", ""),
     ],
 )
 def test_a_bad_cell_is_named_with_file_and_line(

@@ -152,7 +152,7 @@ def test_nothing_is_left_unexplained(stem: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_taken_off_a_total_is_named(stem: str, words: str, tmp_path: Path) -> None:
-    line = next(one for one in found(stem, tmp_path).lines if one.quantity == "weight bytes")
+    line = next(one for one in found(stem, tmp_path).lines if one.quantity == "of them loaded")
     assert words in line.how
 
 
