@@ -16,9 +16,10 @@ request = capplan.PlanRequest(
 plan = capplan.recommend(request)
 print(plan.verdict.sentence)
 for option in plan.options[:5]:
+    gpus = option.replicas * option.tensor_parallel
     month, cost, tpot = option.usd_per_month, option.usd_per_million_output_tokens, option.tpot_ms
     print(
         f"{option.draft or 'no draft':<30} N={option.num_speculative_tokens}  "
-        f"{option.replicas * option.tensor_parallel} x {option.gpu_name:<16} {month.mid:6,.0f} USD/month  "
+        f"{gpus} x {option.gpu_name:<16} {month.mid:6,.0f} USD/month  "
         f"{cost.mid:5.2f} USD/M ({cost.low:.2f}-{cost.high:.2f})  TPOT {tpot.mid:.1f} ms"
     )
