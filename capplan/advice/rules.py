@@ -66,9 +66,11 @@ def speedup_straddles_one(context: Context) -> str | None:
     speedup = context.best.speedup
     if not context.speculates or not speedup.low < 1 < speedup.high:
         return None
+    profiled = context.best.tier is Tier.PROFILED
+    narrow = "Profile longer, on an idle machine," if profiled else "Profile this pairing"
     return (
         f"The speedup's interval, {speedup.low:.2f}x to {speedup.high:.2f}x, holds 1: speculation "
-        "may cost more than it gains. Profile this pairing before you rely on it."
+        f"may cost more than it gains. {narrow} before you rely on it."
     )
 
 
@@ -175,8 +177,8 @@ def stale_price(context: Context) -> str | None:
     old = sum(age is not None and age > STALE_AFTER_DAYS for age in ages)
     if old:
         said.append(
-            f"{old} of the {len(ages)} other options rest on prices older than "
-            f"{STALE_AFTER_DAYS} days."
+            f"Of the other options, {old} of {len(ages)} rest{'s' * (old == 1)} on prices older "
+            f"than {STALE_AFTER_DAYS} days."
         )
     if not said:
         return None
@@ -188,8 +190,9 @@ def spot_capacity(context: Context) -> str | None:
     best = context.best
     if best.purchase is not Purchase.SPOT:
         return None
+    gpus = "1 spot GPU" if best.gpus_rented == 1 else f"{best.gpus_rented} spot GPUs"
     return (
-        f"{best.gpus_rented} spot GPUs at {best.usd_per_gpu_hour:.2f} USD an hour may be taken "
+        f"{gpus} at {best.usd_per_gpu_hour:.2f} USD an hour may be taken "
         "back at any time. Keep an on-demand replica, or plan with on-demand prices."
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from capplan.facts.catalog import Catalog, load_catalog
-from capplan.facts.find_llm import find_llm
+from capplan.facts.find_llm import as_name, find_llm
 from capplan.schema.llm import LlmSpec
 
 
-def load_llm(name: str, *, online: bool = False, catalog: Catalog | None = None) -> LlmSpec:
+def load_llm(name: Path | str, *, online: bool = False, catalog: Catalog | None = None) -> LlmSpec:
     """Return an LLM's facts: from a directory, the Hugging Face cache, models_db or the hub.
 
     Parameters
@@ -26,4 +28,4 @@ def load_llm(name: str, *, online: bool = False, catalog: Catalog | None = None)
     FactsError
         If files are there and cannot be used: an unknown architecture is refused by name.
     """
-    return find_llm(name, catalog or load_catalog(), online=online).spec
+    return find_llm(as_name(name), catalog or load_catalog(), online=online).spec

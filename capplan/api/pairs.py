@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from capplan.deploy.vllm import pair_config
 from capplan.errors import RequestError
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.facts.engines import load_engine
+from capplan.facts.find_llm import as_name
 from capplan.facts.find_pair import Named, find_draft, find_target
 from capplan.planning.heads import head_spec
 from capplan.planning.pairing import (
@@ -26,8 +28,8 @@ from capplan.schema.pairing import Method, Pairing
 
 
 def pair(
-    target: str,
-    draft: str | None = None,
+    target: Path | str,
+    draft: Path | str | None = None,
     *,
     method: Method | str | None = None,
     engine: str = "vllm==0.33",
@@ -78,12 +80,12 @@ def pair(
         heterogeneous_vocabulary=heterogeneous_vocab,
     )
     shelf = Shelf(catalog.pairings, catalog.acceptance, catalog.llms)
-    ours = find_target(target, catalog, online=online)
+    ours = find_target(as_name(target), catalog, online=online)
     if draft is None and question.method is not None:
         draft = _DRAFT_OF_METHOD.get(question.method)
     if draft is None:
         return suggest(_side(ours), shelf, question)
-    theirs = find_draft(draft, ours.id, catalog, online=online)
+    theirs = find_draft(as_name(draft), ours.id, catalog, online=online)
     known = shelf.known(ours.id, theirs.id, question.method)
     target_spec = ours.found.spec if ours.found is not None else None
     if target_spec is not None and known.pairing is not None and theirs.found is None:

@@ -33,6 +33,9 @@ from capplan.schema.profile import NgramDraft
 from capplan.schema.provenance import Kind
 from capplan.units import BYTES_PER_MIB
 
+_PRICE_TIERS = ("list", "secure", "community", "marketplace")
+"""Known even where no row is of one; a price file may name others."""
+
 
 def recommend(
     request: PlanRequest,
@@ -183,20 +186,26 @@ def _resolved(
     }
     known_providers = sorted({row.provider for row in catalog.prices})
     providers = tuple(resolve(name, known_providers, "provider") for name in request.providers)
+    tiers = tuple(resolve(name, _known_tiers(catalog), "tier") for name in request.price_tiers)
     return request.model_copy(
         update={
             "targets": targets,
             "drafts": drafts,
             "gpus": gpus,
             "providers": providers,
+            "price_tiers": tiers,
             "gpu_price_usd_per_hour": prices,
         }
     )
 
 
+def _known_tiers(catalog: Catalog) -> tuple[str, ...]:
+    return (*_PRICE_TIERS, *(row.tier for row in catalog.prices))
+
+
 def compare_with_apis(
     plan: Plan,
-    names: Sequence[str] = (),
+    names: Sequence[str] | str = (),
     *,
     rank: int = 1,
     cached_input_share: Decimal | None = None,
@@ -227,8 +236,9 @@ def compare_with_apis(
     """
     option = ranked_option(plan, rank)
     table = current_api_prices(load_catalog().api_prices, now or datetime.now(UTC))
-    found = [price for name in names for price in find_api_prices(table.prices, name)]
-    prices = dict.fromkeys(found if names else hosted_as(table.prices, option.target))
+    asked = (names,) if isinstance(names, str) else names
+    found = [price for name in asked for price in find_api_prices(table.prices, name)]
+    prices = dict.fromkeys(found if asked else hosted_as(table.prices, option.target))
     return compare_option(option, plan.request, prices, cached_input_share)
 
 

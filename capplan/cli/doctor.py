@@ -91,7 +91,14 @@ def _backend_line(backend: dict[str, Any]) -> str:
 
 
 @click.command("doctor", epilog=_EXAMPLES)
-@click.option("--format", "kind", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How to print.",
+)
 def command(kind: str) -> None:
     """Say what is installed, which GPUs are seen and which backends would work."""
     found = examine()

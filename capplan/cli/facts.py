@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from capplan.cli.examples import examples
 from capplan.cli.facts_check import command as check
 from capplan.cli.facts_output import show_listing
 from capplan.cli.facts_resolve import resolve as resolve_names
@@ -42,14 +43,16 @@ def command() -> None:
     """Look up GPUs, LLMs, pairings and prices, with their sources."""
 
 
-@command.command()
+@command.command(epilog=examples("facts gpus", "facts gpus --format csv"))
 @_format
 def gpus(output: str) -> None:
     """List GPUs. A memory marked ~ is nominal, not reported by a driver."""
     show_listing(rows.gpu_listing(load_catalog().gpus), output)
 
 
-@command.command()
+@command.command(
+    epilog=examples("facts models --family qwen3", "facts models --all --format json")
+)
 @click.option("--family", help="Only this family, for example qwen3.")
 @click.option("--all", "everything", is_flag=True, help="Also LLMs with unknown figures.")
 @_format
@@ -62,7 +65,9 @@ def models(family: str | None, everything: bool, output: str) -> None:
     show_listing(rows.llm_listing(known, partial if everything else ()), output)
 
 
-@command.command()
+@command.command(
+    epilog=examples("facts pairings --target qwen3-32b", "facts pairings --method eagle3")
+)
 @click.option("--target", help="Only pairings of this target.")
 @click.option("--method", type=click.Choice([m.value for m in Method]), help="Only this method.")
 @_format
@@ -74,7 +79,7 @@ def pairings(target: str | None, method: str | None, output: str) -> None:
     show_listing(rows.pairing_listing(catalog, chosen), output)
 
 
-@command.command()
+@command.command(epilog=examples("facts acceptance --target qwen3-32b"))
 @click.option("--target", help="Only figures of this target.")
 @_format
 def acceptance(target: str | None, output: str) -> None:
@@ -85,7 +90,12 @@ def acceptance(target: str | None, output: str) -> None:
     show_listing(rows.acceptance_listing(chosen), output)
 
 
-@command.command()
+@command.command(
+    epilog=examples(
+        "facts prices --gpu h100-sxm-80gb --purchase spot",
+        "facts prices --provider lambda --format csv",
+    )
+)
 @click.option("--gpu", help="Only this GPU.")
 @click.option("--provider", help="Only this provider.")
 @click.option(
@@ -109,7 +119,7 @@ def prices(
     show_listing(rows.price_listing(chosen), output)
 
 
-@command.command()
+@command.command(epilog=examples("facts claims --topic cost"))
 @click.option("--topic", help="Only this topic: pairs, tasks, temperature, methods, cost ...")
 @_format
 def claims(topic: str | None, output: str) -> None:

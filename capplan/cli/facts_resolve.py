@@ -19,7 +19,7 @@ _EXAMPLES = """\b
 Examples:
   capplan facts resolve "NVIDIA A100-SXM4-80GB MIG 3g.40gb"
   capplan facts resolve p4d.24xlarge Standard_NC80adis_H100_v5
-  capplan facts resolve a100 --memory-mib 81920
+  capplan facts resolve h100 --memory-mib 95830
   nvidia-smi --query-gpu=name,memory.total --format=csv,noheader | capplan facts resolve -
 """
 

@@ -19,7 +19,7 @@ Examples:
       --prompt-tokens 1500 --output-tokens 400
   capplan memory ./my-checkpoint --gpu h100-sxm-80gb --max-model-len 32768 --kv-dtype fp8
   capplan memory gpt-oss-120b --gpu h100-sxm-80gb --gpu-memory-gib 79.18 \\
-      --activation-gib 7.38 --engine-version 0.11 --format json
+      --activation-gib 7.38 --engine-version 0.11 --utilisation 0.95 --context 16K
 """
 
 _MEASURED = {
@@ -75,11 +75,15 @@ def _measured_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--probabilistic-drafts", is_flag=True, help="The engine keeps the draft's logits.")
 @click.option(
     "--utilisation",
+    "--gpu-memory-utilization",
+    "utilisation",
     type=click.FloatRange(0, 1, min_open=True),
     help="Share of the GPU for the engine; the version's default.",
 )
 @click.option(
     "--max-model-len",
+    "--context",
+    "max_model_len",
     type=TokenCount(),
     help="Longest request; the checkpoint's own limit by default, which is often too long.",
 )

@@ -15,6 +15,8 @@ from capplan.schema.price import ApiPrice
 from capplan.schema.provenance import Kind, Source
 
 UNITS_MS = {"ms": 1.0, "s": 1000.0, "": 1.0}
+UNITS_USD = {"": 1.0, "k": 1e3, "m": 1e6}
+UNITS_COUNT = {**UNITS_USD, "b": 1e9}
 UNITS_PER_S = {"": 1.0, "/s": 1.0, "/m": 1 / 60, "/min": 1 / 60, "/h": 1 / 3600}
 
 _NUMBER = re.compile(r"\s*([-+0-9.,_eE]+|[-+]?nan|[-+]?inf)\s*([a-z/]*)\s*")

@@ -11,6 +11,9 @@ import click
 
 from capplan.reporting.render import FORMATS, Format
 
+_TABLE_SUFFIXES = ("", "txt", "log", "out")
+"""Files of plain text; names without a suffix too, as /dev/stdout."""
+
 
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--format`` and ``--output``."""
@@ -35,14 +38,25 @@ def chosen_format(fmt: Format | None, output: Path | None) -> Format:
     Raises
     ------
     click.UsageError
-        For an HTML page, megabytes long, on a terminal.
+        For an HTML page, megabytes long, on a terminal; for a suffix that promises another format.
     """
-    suffix = output.suffix.lower().lstrip(".") if output is not None else ""
-    named: Format = next((known for known in FORMATS if known == suffix), "table")
-    chosen = fmt if fmt is not None else named
+    chosen = fmt if fmt is not None else _format_named_by(output)
     if chosen == "html" and output is None and sys.stdout.isatty():
         raise click.UsageError("An HTML report needs a file: add -o report.html")
     return chosen
+
+
+def _format_named_by(output: Path | None) -> Format:
+    suffix = output.suffix.lower().lstrip(".") if output is not None else ""
+    if suffix in _TABLE_SUFFIXES:
+        return "table"
+    named = next((known for known in FORMATS if known == suffix), None)
+    if named is None:
+        raise click.UsageError(
+            f"-o {output}: no format is called {suffix!r}; end it in .html, .json, .csv or .txt, "
+            "or add --format."
+        )
+    return named
 
 
 def deliver(text: str, output: Path | None) -> None:

@@ -40,7 +40,13 @@ Examples:
     type=click.IntRange(1, 64),
     help="Tensor-parallel size of the draft. Default: the target's.",
 )
-@click.option("--context", type=TokenCount(), help="Longest request to serve, in tokens.")
+@click.option(
+    "--context",
+    "--max-model-len",
+    "context",
+    type=TokenCount(),
+    help="Longest request to serve, in tokens.",
+)
 @click.option(
     "-n",
     "--num-speculative-tokens",

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from capplan.cli.examples import examples
 from capplan.cli.facts_output import show_listing
 from capplan.cli.price_notes import say_doubts
 from capplan.cli.recommend_prices import chosen_catalog
@@ -49,7 +50,13 @@ def command() -> None:
     """List, check and refresh what GPUs cost. Plans use the shipped prices and --price-file."""
 
 
-@command.command("list")
+@command.command(
+    "list",
+    epilog=examples(
+        "prices list --gpu h100-sxm-80gb",
+        "prices list --price-file my-prices.csv --price-file-only",
+    ),
+)
 @click.option("--gpu", help="Only this GPU.")
 @click.option("--provider", help="Only this provider.")
 @click.option(
@@ -87,7 +94,7 @@ def list_prices(
     _warn(chosen)
 
 
-@command.command()
+@command.command(epilog=examples("prices check my-prices.csv"))
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 def check(files: Sequence[Path]) -> None:
     """Check price files: every row, its GPU, its date, its size beside known prices.
@@ -105,7 +112,11 @@ def check(files: Sequence[Path]) -> None:
         say_doubts(doubts(prices, catalog.prices))
 
 
-@command.command()
+@command.command(
+    epilog=examples(
+        "prices refresh -o prices.csv", "prices refresh --provider lambda -o lambda.csv"
+    )
+)
 @click.option("-o", "--output", type=_FILE, required=True, help="CSV to write, for --price-file.")
 @click.option("--provider", "providers", multiple=True, help="Only these; may be repeated.")
 @click.option("--as-of", type=_Day(), help="Day of the tables in GPUHUNT_CATALOG_DIR, if known.")

@@ -45,7 +45,9 @@ _OPTIONS = {
             "--device", default="auto", callback=_device, help="auto, cpu, cuda, cuda:N."
         ),
         click.option("--dtype", default="auto", help="auto, bfloat16, float16, float32."),
-        click.option("--seed", type=int, default=0, show_default=True),
+        click.option(
+            "--seed", type=int, default=0, show_default=True, help="Of sampling and dummy weights."
+        ),
     ),
     "how much": (
         click.option("--prompts", type=click.Path(path_type=Path), help="JSON lines or text."),
@@ -60,10 +62,18 @@ _OPTIONS = {
         click.option("--max-tokens", type=click.IntRange(2), help="Tokens written a request."),
         click.option("--num-requests", type=click.IntRange(1), help="Requests a task."),
         click.option(
-            "--batch", "batches", type=click.IntRange(1), multiple=True, help="Repeatable."
+            "--batch",
+            "batches",
+            type=click.IntRange(1),
+            multiple=True,
+            help="Requests at once to time; repeatable.",
         ),
         click.option(
-            "--context", "contexts", type=click.IntRange(1), multiple=True, help="Tokens."
+            "--context",
+            "contexts",
+            type=click.IntRange(1),
+            multiple=True,
+            help="Context length to time, in tokens; repeatable.",
         ),
         click.option(
             "--budget-minutes",

@@ -8,27 +8,38 @@ from typing import Any
 import click
 
 from capplan.cli.money_options import money_options
-from capplan.cli.numbers import UNITS_MS, UNITS_PER_S, GpuPrice, Number, Share
+from capplan.cli.numbers import (
+    UNITS_COUNT,
+    UNITS_MS,
+    UNITS_PER_S,
+    UNITS_USD,
+    GpuPrice,
+    Number,
+    Share,
+)
 from capplan.cli.output import chosen_format, deliver, output_options
 
 _EXAMPLES = """\b
 Examples:
   capplan recommend --target Qwen/Qwen3-32B --budget 20000 --rate 2
   capplan recommend --target llama-3.3-70b-instruct --budget 30000 --rate 6 \\
-      --prompt-tokens 1500 --output-tokens 400 --slo-tpot 40ms --gpu h100 -o plan.html
+      --prompt-tokens 1500 --output-tokens 400 --slo-tpot 40ms \\
+      --gpu h100-sxm-80gb -o plan.html
   capplan recommend --target qwen3-32b --budget 20000 --rate 2 --price-file prices.csv \\
       --purchase on-demand --purchase reserved --compare-api groq:qwen/qwen3-32b
   capplan recommend --profile profile.json --gpu-price profile=0.10 --budget 200 \\
       --format json -o plan.json
 """
 
-_USD = Number("dollar amount")
+_USD = Number("dollar amount", UNITS_USD)
 _MS = Number("duration", UNITS_MS)
 _RATE = Number("rate", UNITS_PER_S)
 
 
 @click.command("recommend", epilog=_EXAMPLES)
-@click.option("--budget", "budget_usd", type=_USD, required=True, help="USD a month, at most.")
+@click.option(
+    "--budget", "budget_usd", type=_USD, required=True, help="USD a month, at most: 20000 or 20k."
+)
 @click.option("--target", "targets", multiple=True, help="LLM to serve; may be repeated.")
 @click.option("--draft", "drafts", multiple=True, help="Only these drafts.")
 @click.option("--method", "methods", multiple=True, help="Only these methods (eagle3, ngram ...).")
@@ -80,12 +91,30 @@ _RATE = Number("rate", UNITS_PER_S)
     "--tokens-per-month",
     "--output-tokens-per-month",
     "tokens_per_month",
-    type=Number("token count"),
-    help="Output tokens a month.",
+    type=Number("token count", UNITS_COUNT),
+    help="Output tokens a month: 2e9, 2B, 500M.",
 )
-@click.option("--prompt-tokens", type=click.IntRange(1), default=1024, show_default=True)
-@click.option("--output-tokens", type=click.IntRange(2), default=256, show_default=True)
-@click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True)
+@click.option(
+    "--prompt-tokens",
+    type=click.IntRange(1),
+    default=1024,
+    show_default=True,
+    help="Of a request, on average.",
+)
+@click.option(
+    "--output-tokens",
+    type=click.IntRange(2),
+    default=256,
+    show_default=True,
+    help="Of a request, on average.",
+)
+@click.option(
+    "--temperature",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="Of sampling; acceptance falls with it.",
+)
 @click.option("--task", help="Use acceptance of this task where it is known.")
 @click.option(
     "--utilisation",
@@ -94,8 +123,14 @@ _RATE = Number("rate", UNITS_PER_S)
     show_default=True,
     help="Planned share of each replica's largest throughput.",
 )
-@click.option("--slo-tpot", type=_MS, help="Time per output token, at most: 40ms.")
-@click.option("--slo-ttft", type=_MS, help="Time to first token, at most: 2s.")
+@click.option(
+    "--slo-tpot",
+    type=_MS,
+    help="Time per output token, at most: 40ms, 0.04s; a bare number is ms.",
+)
+@click.option(
+    "--slo-ttft", type=_MS, help="Time to first token, at most: 2s, 800ms; a bare number is ms."
+)
 @click.option(
     "--max-n",
     type=click.IntRange(1, 16),
@@ -112,7 +147,7 @@ _RATE = Number("rate", UNITS_PER_S)
 @click.option(
     "--plan-json",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Also write the plan as JSON here, for launch, diff and report.",
+    help="Also write the plan as JSON here, for report, breakeven and claims --on.",
 )
 def command(**options: Any) -> int:
     """Rank the ways to serve a load within a budget."""

@@ -30,6 +30,8 @@ def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile])
             "Name an LLM with --target, or give a profile of one with --profile. "
             "Known LLMs: capplan facts models"
         )
+    for name in sorted({"mtp", "ngram", "suffix"} & set(options["drafts"])):
+        raise click.UsageError(f"--draft names an LLM or head; {name} is a way: --method {name}")
     if options["rate"] is not None and options["tokens_per_month"] is not None:
         raise click.UsageError("Give either --rate or --tokens-per-month, not both.")
     if not profiles and any(key == "profile" for key, _ in options["gpu_prices"]):

@@ -71,20 +71,24 @@ def cache_lines(cache: Iterable[CacheLayers]) -> Iterator[Line]:
 
 def _group_line(group: CacheLayers) -> Line:
     if group.kind is CacheKind.STATE:
-        how = f"{group.layers} layers x {written(group.state_bytes)} B, whatever the length"
+        how = f"{_layers(group)} x {written(group.state_bytes)} B, whatever the length"
         return Line("cache", "state a request", group.layers * group.state_bytes, "B", how)
     element = 2.0 if group.element_bytes is None else group.element_bytes
     what = f"{group.elements} (key and value) x {element:g} B"
     if group.kind is CacheKind.LATENT:
-        how = f"{group.layers} layers x {group.elements} x {element:g} B"
+        how = f"{_layers(group)} x {group.elements} x {element:g} B"
     else:
-        how = f"{group.layers} layers x {group.heads} KV heads x {what}"
+        how = f"{_layers(group)} x {group.heads} KV heads x {what}"
     name = {
         CacheKind.FULL: "every token",
         CacheKind.WINDOW: f"last {written(group.window)} tokens",
         CacheKind.LATENT: "every token, latent",
     }[group.kind]
     return Line("cache", name, group.bytes_per_token(), "B", how)
+
+
+def _layers(group: CacheLayers) -> str:
+    return "1 layer" if group.layers == 1 else f"{group.layers} layers"
 
 
 def _per_token(groups: Sequence[CacheLayers], size: int) -> tuple[float | None, str]:

@@ -18,6 +18,12 @@ CONFIG = "config.json"
 __all__ = ["FoundLlm", "find_llm", "find_path", "is_path"]
 
 
+def as_name(name: Path | str) -> str:
+    """Return what a caller gave as text; a ``Path`` stays a path, never an id."""
+    text = str(name)
+    return text if isinstance(name, str) or text.startswith(("/", ".", "~")) else f"./{text}"
+
+
 def is_path(name: str) -> bool:
     """Return whether a name means files on this machine rather than an id.
 

@@ -8,6 +8,15 @@ from difflib import SequenceMatcher
 from capplan.errors import UnknownIdError
 
 _OFFERED = 4
+_FEW = 24
+"""Ids that are few enough to be named all."""
+_LISTED = {
+    **dict.fromkeys(("LLM", "LLM or head"), "`capplan facts models --all` lists them."),
+    "target": "`capplan facts pairings` lists them.",
+    "GPU": "`capplan facts gpus` lists them.",
+    "API model": "Name it as its provider does, or state its price to capplan breakeven.",
+}
+"""What helps where no id is near."""
 _ALIKE = 0.65
 """Likeness from which a name is worth offering; below it, unlike sizes and families appear."""
 
@@ -62,9 +71,17 @@ def resolve(typed: str, known: Iterable[str], kind: str) -> str:
                 f"{kind} {typed!r} is ambiguous: {len(matches)} ids match.",
                 f"Did you mean {_listed(sorted(matches))}?",
             )
+    raise UnknownIdError(f"No {kind} {typed!r} in the catalogue.", _instead(wanted, ids, kind))
+
+
+def _instead(wanted: str, ids: list[str], kind: str) -> str:
+    """Offer the nearest ids, else all of a short list, else the command that lists them."""
     nearest = _nearest(wanted, ids)
-    remedy = f"Did you mean {_listed(nearest)}?" if nearest else "See `capplan facts --help`."
-    raise UnknownIdError(f"No {kind} {typed!r} in the catalogue.", remedy)
+    if nearest:
+        return f"Did you mean {_listed(nearest)}?"
+    if len(ids) <= _FEW:
+        return f"Known: {', '.join(sorted(ids))}."
+    return _LISTED.get(kind, "`capplan facts --help` says what is listed where.")
 
 
 def _nearest(wanted: str, ids: list[str]) -> list[str]:

@@ -45,7 +45,9 @@ def load_price_file(path: Path, catalog: Catalog) -> tuple[PriceRow, ...]:
     return tuple(prices)
 
 
-def with_price_files(catalog: Catalog, paths: Iterable[Path], *, only: bool = False) -> Catalog:
+def with_price_files(
+    catalog: Catalog, paths: Iterable[Path | str] | Path | str, *, only: bool = False
+) -> Catalog:
     """Return the catalogue with the prices of files; the last to name an offer is used.
 
     Parameters
@@ -53,7 +55,7 @@ def with_price_files(catalog: Catalog, paths: Iterable[Path], *, only: bool = Fa
     catalog
         Facts to start from.
     paths
-        Price files.
+        Price files, or one.
     only
         Leave the catalogue's own prices out.
 
@@ -62,7 +64,8 @@ def with_price_files(catalog: Catalog, paths: Iterable[Path], *, only: bool = Fa
     FactsError
         If a file cannot be read or a row is wrong; the message names file and line.
     """
-    files = [(path, load_price_file(path, catalog)) for path in paths]
+    every = [paths] if isinstance(paths, Path | str) else paths
+    files = [(path, load_price_file(path, catalog)) for path in map(Path, every)]
     if not files:
         return catalog
     prices = {} if only else {_key(price): price for price in catalog.prices}

@@ -72,6 +72,7 @@ def _is_known(value: object) -> bool:
 def _in_words(value: object) -> str:
     if isinstance(value, Mapping):
         return "; ".join(f"{text}" for text in value.values() if _is_known(text))
-    if isinstance(value, float):
-        return f"{value:,.15g}"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        # a whole number keeps all its digits: 1,978,000,000,000,000, not 1.978e+15
+        return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.15g}"
     return ", ".join(value) if isinstance(value, list | tuple) else str(value)

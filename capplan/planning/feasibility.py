@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,15 +20,19 @@ _MORE_MEMORY = "A larger tensor-parallel size, a GPU with more memory, or shorte
 
 @dataclass
 class RejectionLog:
-    """Counts rejections; the first example of a reason is kept."""
+    """Counts rejections; of each reason the nearest miss is the example, else the first."""
 
     _counts: dict[str, int] = field(default_factory=dict)
     _texts: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _misses: dict[str, float] = field(default_factory=dict)
 
-    def add(self, reason: str, example: str, remedy: str, count: int = 1) -> None:
-        """Count rejected candidates of one reason."""
+    def add(
+        self, reason: str, example: str, remedy: str, *, count: int = 1, miss: float = math.inf
+    ) -> None:
+        """Count rejected candidates of one reason; ``miss`` orders them by how near they came."""
         self._counts[reason] = self._counts.get(reason, 0) + count
-        self._texts.setdefault(reason, (example, remedy))
+        if reason not in self._texts or miss < self._misses[reason]:
+            self._texts[reason], self._misses[reason] = (example, remedy), miss
 
     def add_blocked(self, blocked: Blocked, note: str = "") -> None:
         """Count a way to draft that cannot be planned."""
@@ -63,6 +68,7 @@ def log_infeasible(
                 "tpot",
                 f"{label}: TPOT is {best:.1f} ms at best, limit {request.slo.tpot_ms:g} ms",
                 "A larger tensor-parallel size, a faster GPU, or a looser --slo-tpot.",
+                miss=best,
             )
         else:
             best = float(grid.ttft_s[h].min()) * MS_PER_S
@@ -70,6 +76,7 @@ def log_infeasible(
                 "ttft",
                 f"{label}: TTFT is {best:.0f} ms at best, limit {request.slo.ttft_ms or 0:g} ms",
                 "A faster GPU, shorter prompts, or a looser --slo-ttft.",
+                miss=best,
             )
 
 
@@ -116,9 +123,10 @@ def log_over_budget(log: RejectionLog, over: list[Candidate], budget_usd_per_mon
         return
     cheapest = min(over, key=lambda candidate: candidate.usd_month)
     choice = cheapest.evaluated.choices[cheapest.hardware_index]
+    replicas = "1 replica" if cheapest.replicas == 1 else f"{cheapest.replicas} replicas"
     log.add(
         "budget",
-        f"{cheapest.replicas} replica(s) of {choice.tensor_parallel} x {choice.gpu_name} at "
+        f"{replicas} of {choice.tensor_parallel} x {choice.gpu_name} at "
         f"{cheapest.price.provider} cost {cheapest.usd_month:,.0f} USD a month, "
         f"budget {budget_usd_per_month:,.0f}",
         "A larger budget, a smaller load, spot or community prices (--tier), or your own price "

@@ -34,7 +34,7 @@ def remedies(
     changes = (
         *_shorter(request, found, use),
         *_more_utilisation(request, found),
-        *_fewer_sequences(request, found),
+        *_fewer_sequences(request, found, use),
         *_fp8_kv(request),
         *_no_draft(request, found),
     )
@@ -73,14 +73,16 @@ def _more_utilisation(
 
 
 def _fewer_sequences(
-    request: MemoryRequest, found: MemoryUse
+    request: MemoryRequest, found: MemoryUse, use: Try
 ) -> Iterator[tuple[str, MemoryRequest]]:
-    """Fewer sequences make the sampler's trial run smaller."""
+    """Fewer sequences make the sampler's trial run smaller; the most that fit are enough."""
     if request.activation_bytes is not None or request.kv_pool_bytes is not None:
         return
     for count in _FEWER_SEQUENCES:
-        if count < found.max_num_seqs:
-            yield f"--max-num-seqs {count}", _changed(request, max_num_seqs=count)
+        changed = _changed(request, max_num_seqs=count)
+        if count < found.max_num_seqs and use(changed).fits:
+            yield f"--max-num-seqs {count}", changed
+            return
 
 
 def _fp8_kv(request: MemoryRequest) -> Iterator[tuple[str, MemoryRequest]]:

@@ -57,6 +57,7 @@ class Outcome:
     options: tuple[PlanOption, ...]
     baseline: PlanOption | None
     rejections: tuple[Rejection, ...]
+    offers: int
     candidates: int
     cheapest_over_budget_usd: float | None
 
@@ -92,6 +93,7 @@ def search(inputs: PlanInputs, request: PlanRequest) -> Outcome:
         options=options,
         baseline=_baseline(within, targets, request),
         rejections=log.rejections(),
+        offers=len(prices),
         candidates=count,
         cheapest_over_budget_usd=min((c.usd_month for c in over), default=None),
     )

@@ -33,10 +33,10 @@ def _needed(outcome: Outcome, request: PlanRequest) -> str:
             f"The cheapest plan that serves this load costs {cheapest:,.0f} USD a month: "
             f"{cheapest - request.budget_usd_per_month:,.0f} more than the budget."
         )
-    if outcome.rejections:
+    if outcome.rejections and (outcome.offers or outcome.candidates):
         first = outcome.rejections[0]
-        return f"Most candidates fail on {first.reason}: {first.example}. {first.remedy}"
-    return "No offer matches the filters; loosen --gpu, --provider or --tier."
+        return f"Most candidates fail like this: {first.example}. {first.remedy}"
+    return "No offer matches the filters; loosen --gpu, --provider, --purchase or --tier."
 
 
 def _short(model_id: str) -> str:
@@ -139,7 +139,7 @@ def _traffic(request: PlanRequest) -> str:
     else:
         rate = "no rate given: one node of each offer, kept busy to the planned utilisation"
     return (
-        f"{rate}; {workload.prompt_tokens} prompt and {workload.output_tokens} output tokens, "
+        f"{rate}; {workload.prompt_tokens:,} prompt and {workload.output_tokens:,} output tokens, "
         f"temperature {workload.temperature:g}"
     )
 

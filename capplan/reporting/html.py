@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -100,7 +101,7 @@ def _digest(script: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader(templates_dir()),
         autoescape=True,
         undefined=StrictUndefined,
@@ -108,6 +109,17 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    environment.filters["unbroken"] = _unbroken
+    return environment
+
+
+def _unbroken(sentence: str) -> str:
+    """Keep ``N = 4`` and ``50 %`` on one line."""
+    return re.sub(r"(?<=\bN) = (?=\d)|(?<=\d) (?=[%x] )", _joined, sentence)
+
+
+def _joined(gap: re.Match[str]) -> str:
+    return gap[0].replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _source(name: str) -> str:

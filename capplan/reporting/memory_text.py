@@ -12,7 +12,9 @@ def render_memory(use: MemoryUse) -> str:
     if use.remedies:
         lines.append("Each of these alone makes it fit: " + "; ".join(use.remedies))
     elif not use.fits:
-        lines.append("No single change makes it fit: take a GPU with more memory.")
+        lines.append(
+            "No single change makes it fit: take GPUs with more memory, or a smaller checkpoint."
+        )
     lines.extend(f"Note: {note}" for note in use.notes)
     return "\n".join(lines) + "\n"
 

@@ -185,7 +185,8 @@ def headlines(option: PlanOption, slo: Slo) -> tuple[Headline, ...]:
             "decode speedup",
             fmt.factor_interval(option.speedup),
             "x",
-            f"at {fmt.count(option.concurrency)} requests at once a replica",
+            f"at {fmt.count(option.concurrency)} request{'s' * (option.concurrency != 1)} at once "
+            "a replica",
         ),
         _headline(
             "per output token (TPOT)",

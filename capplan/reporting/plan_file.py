@@ -55,8 +55,9 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
-        complete = text.rstrip().endswith("}")
-        why = str(error) if complete else f"it is cut off after {len(text):,} characters"
+        begun = text.lstrip().startswith("{")
+        cut_off = begun and not text.rstrip().endswith("}")
+        why = f"it is cut off after {len(text):,} characters" if cut_off else str(error)
         raise PlanFormatError(f"{file} is not valid JSON: {why}.", _WRITE_AGAIN) from error
     if not isinstance(document, dict):
         kind = type(document).__name__

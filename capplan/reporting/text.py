@@ -102,7 +102,8 @@ def _apis(view: PlanView) -> list[str]:
 def _latency_line(best: OptionView) -> str:
     return (
         f"TPOT {best.tpot}{_limit(best.tpot_limit)}; TTFT {best.ttft}{_limit(best.ttft_limit)}; "
-        f"{best.concurrency} requests at once a replica, room for {best.max_concurrency}"
+        f"{best.concurrency} request{'' if best.concurrency == '1' else 's'} at once a replica, "
+        f"room for {best.max_concurrency}"
     )
 
 

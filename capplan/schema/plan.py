@@ -70,7 +70,8 @@ class AcceptanceFigure(Value):
     tokens_per_round: Quantity
     """Emitted tokens a target pass, bonus token included, over all rounds."""
     acceptance_rate: Quantity
-    """Accepted over drafted tokens at this N."""
+    """Accepted tokens a round over N. A round without a draft (lookup that finds nothing) counts
+    with none accepted, so for lookup this lies below accepted over drafted."""
     definition: str
     source: Source
 

@@ -115,10 +115,13 @@ def _from_cache(name: str) -> Checkpoint:
     try:
         folder = Path(snapshot_download(name, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError) as error:
+        fetch = f"capplan never downloads weights; fetch them first with: hf download {name}"
         raise UnknownIdError(
             f"There is no checkpoint {name!r}: no such path, and no such id in the local "
             f"Hugging Face cache.{_nearest(name)}",
-            f"capplan never downloads weights; fetch them first with: hf download {name}",
+            "Give a folder with config.json and *.safetensors, or a .gguf file."
+            if isinstance(error, HFValidationError)
+            else fetch,
         ) from error
     return Checkpoint(name, folder, revision=folder.name)
 

@@ -230,3 +230,9 @@ def test_other_versions_print_another_size_of_a_hybrid_pool() -> None:
     notes = " ".join(answer(*arguments)["notes"])
     assert "print 78,336 tokens" in notes
     assert answer(*arguments, "--engine-version", "0.19")["kv_tokens"] == 78_336
+
+
+def test_of_fewer_sequences_only_the_most_that_fit_are_offered() -> None:
+    result = memory("openai/gpt-oss-120b", "--gpu", "h100-sxm-80gb", "--context", "128K")
+    assert result.return_value == 3
+    assert result.output.count("--max-num-seqs") == 1

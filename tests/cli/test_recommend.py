@@ -231,3 +231,37 @@ def test_a_draft_asked_for_that_cannot_be_planned_is_explained_in_the_answer(
     )
     assert "without speculation" in plan.verdict.sentence
     assert all(part in plan.verdict.sentence for part in why)
+
+
+def test_a_tier_that_nobody_offers_is_named_with_those_that_exist(run: Any) -> None:
+    outcome = run(*FEASIBLE, "--tier", "nosuch")
+    assert outcome.code == 1
+    assert "'nosuch'" in outcome.err
+    assert "marketplace" in outcome.err
+
+
+@pytest.mark.parametrize("budget", ["20k", "20K", "0.02M", "20,000"])
+def test_a_budget_may_be_written_short(run: Any, budget: str) -> None:
+    outcome = run(*FEASIBLE, "--budget", budget, "--format", "json")
+    assert outcome.code == 0
+    assert json.loads(outcome.out)["request"]["budget_usd_per_month"] == 20000
+
+
+@pytest.mark.parametrize("way", ["mtp", "ngram", "suffix"])
+def test_a_way_of_drafting_is_no_draft(run: Any, way: str) -> None:
+    outcome = run(*FEASIBLE, "--draft", way)
+    assert outcome.code == 2
+    assert f"--method {way}" in outcome.err
+
+
+def test_the_example_of_a_missed_limit_is_the_nearest_miss(run: Any) -> None:
+    outcome = run(
+        *QWEN, "--budget", "1M", "--rate", "2", "--slo-tpot", "0.1ms", "--format", "json"
+    )
+    assert outcome.code == 3
+    plan = json.loads(outcome.out)
+    (missed,) = (r for r in plan["rejections"] if r["reason"] == "tpot")
+    best_ms = float(missed["example"].split("TPOT is ")[1].split(" ms")[0])
+    # one H100 alone takes tens of milliseconds for this LLM
+    assert best_ms < 10
+    assert missed["example"] in plan["verdict"]["needed"]

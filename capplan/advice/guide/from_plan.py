@@ -11,6 +11,7 @@ from capplan.schema.pairing import AcceptanceFact, Method
 from capplan.schema.plan import Plan, PlanOption
 
 _HEADS = (Method.EAGLE, Method.EAGLE3, Method.PEAGLE)
+_LOOKUPS = (Method.NGRAM, Method.SUFFIX)
 _NEAR_LIMIT = 0.8
 _PLAIN = "The plan does not speculate."
 
@@ -130,8 +131,11 @@ def _acceptance(best: PlanOption) -> tuple[float | None, str]:
         return None, _PLAIN
     length, ratio = best.num_speculative_tokens, best.round_ratio.mid
     rate = best.acceptance.acceptance_rate.mid
+    accepted = "of the drafts are accepted"
+    if best.method in _LOOKUPS:
+        accepted = "of N is accepted a round, those without a match counted,"
     return rate, (
-        f"{rate * 100:.0f} % of the drafts are accepted at N = {length}. At "
+        f"{rate * 100:.0f} % {accepted} at N = {length}. At "
         f"{_at_once(best.concurrency)} a round costs {ratio:.2f} plain steps: it breaks even at "
         f"{max(ratio - 1, 0) / length * 100:.0f} %."
     )

@@ -98,7 +98,7 @@ def test_old_prices_of_other_options_are_counted(sample_plans: Any) -> None:
     )
     plan = sample_plans.make_plan(options=(fresh, old, old))
     said = " ".join(advise(plan, as_of=date(2030, 1, 1)))
-    assert "2 of the 2 other options rest on prices older than 60 days" in said
+    assert "Of the other options, 2 of 2 rest on prices older than 60 days" in said
 
 
 def test_temperature_matters_for_drafted_tokens_only(sample_plans: Any) -> None:

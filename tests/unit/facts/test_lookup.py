@@ -67,3 +67,20 @@ def test_a_target_known_only_by_its_heads_is_a_target_but_no_llm() -> None:
 def test_a_pair_without_figures_has_none() -> None:
     assert load_catalog().acceptance_for("Qwen/Qwen3-32B", "Qwen/Qwen3-0.6B") == ()
     assert load_catalog().pairings_for("no/such") == ()
+
+
+@pytest.mark.parametrize(
+    ("known", "kind", "helps"),
+    [
+        (["aws", "gcp"], "provider", "Known: aws, gcp."),
+        ([f"llm-{i}" for i in range(99)], "LLM", "capplan facts models"),
+        ([f"gpu-{i}" for i in range(99)], "GPU", "capplan facts gpus"),
+        ([f"api-{i}" for i in range(99)], "API model", "state its price"),
+    ],
+)
+def test_where_nothing_is_near_the_remedy_says_where_to_look(
+    known: list[str], kind: str, helps: str
+) -> None:
+    with pytest.raises(UnknownIdError) as caught:
+        resolve("zzzzzzzz", known, kind)
+    assert helps in caught.value.remedy

@@ -14,7 +14,13 @@ from capplan.schema.quantity import Quantity
 
 
 def outcome(options: tuple[Any, ...], baseline: Any, **fields: Any) -> Outcome:
-    known = {"rejections": (), "candidates": 1, "cheapest_over_budget_usd": None, **fields}
+    known = {
+        "rejections": (),
+        "offers": 1,
+        "candidates": 1,
+        "cheapest_over_budget_usd": None,
+        **fields,
+    }
     return Outcome(options=options, baseline=baseline, **known)
 
 
@@ -67,6 +73,14 @@ def test_nothing_feasible_names_the_targets_the_budget_and_the_gap() -> None:
 def test_without_any_price_the_commonest_reason_is_what_it_takes() -> None:
     rejection = Rejection(reason="memory", count=3, example="x lacks 5 GiB", remedy="More GPUs.")
     needed = verdict(outcome((), None, rejections=(rejection,)), REQUEST).needed
-    assert "memory" in needed
+    assert "x lacks 5 GiB" in needed
     assert "More GPUs." in needed
     assert "No offer matches" in verdict(outcome((), None), REQUEST).needed
+
+
+def test_where_no_offer_is_left_an_unknown_acceptance_is_not_to_blame() -> None:
+    rejection = Rejection(
+        reason="acceptance_unknown", count=5, example="no acceptance", remedy="Measure it."
+    )
+    nothing = outcome((), None, rejections=(rejection,), offers=0, candidates=0)
+    assert "loosen --gpu" in verdict(nothing, REQUEST).needed

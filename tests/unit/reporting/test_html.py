@@ -138,3 +138,10 @@ def test_an_infeasible_plan_has_a_page_without_a_recommendation(sample_plans: An
 
 def test_the_page_is_the_same_every_time(sample_plans: Any, page: str) -> None:
     assert render(sample_plans.make_plan(), "html") == page
+
+
+def test_the_heading_keeps_numbers_with_their_signs(sample_plans: Any) -> None:
+    plan = sample_plans.make_plan()
+    verdict = plan.verdict.model_copy(update={"sentence": "Speculate, N = 4: 50 % cheaper."})
+    page = render(plan.model_copy(update={"verdict": verdict}), "html")
+    assert "N\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}4: 50\N{NO-BREAK SPACE}% cheaper" in page
