@@ -51,6 +51,7 @@ from capplan.reporting.frame import to_frame
 from capplan.reporting.plan_file import load_plan
 from capplan.reporting.profile_text import render_profile
 from capplan.reporting.render import Format, render as render_plan
+from capplan.resources import models_db_dir
 from capplan.schema.audit import AuditedClaim, ClaimVerdict
 from capplan.schema.llm import LlmSpec
 from capplan.schema.memory import MemoryRequest, MemoryUse
@@ -61,6 +62,9 @@ from capplan.schema.price import ApiComparison, Purchase
 from capplan.schema.profile import NgramDraft
 from capplan.schema.provenance import Kind
 from capplan.units import BYTES_PER_MIB
+from capplan.validation.folder import read_published
+from capplan.validation.registry import MODES, Validation, run
+from capplan.validation.specs import Specs
 
 __all__ = [
     "audit_guide",
@@ -75,6 +79,7 @@ __all__ = [
     "render",
     "summarise_profile",
     "to_frame",
+    "validate",
 ]
 
 
@@ -578,3 +583,33 @@ def load_llm(name: str, *, online: bool = False, catalog: Catalog | None = None)
         If files are there and cannot be used: an unknown architecture is refused by name.
     """
     return find_llm(name, catalog or load_catalog(), online=online).spec
+
+
+def validate(
+    folder: Path | None = None,
+    modes: Sequence[str] = tuple(MODES),
+    *,
+    all_quality: bool = False,
+) -> Validation:
+    """Compare estimates with published measurements.
+
+    Parameters
+    ----------
+    folder
+        A folder in the format of ``models_db/published``, which is the default.
+    modes
+        What to predict from what; all by default.
+    all_quality
+        Also use rows whose quality is not ``ok``.
+
+    Raises
+    ------
+    FactsError
+        If the folder holds no rows of this format.
+    """
+    rows = read_published(folder if folder is not None else models_db_dir() / "published")
+    specs = Specs()
+    if any(MODES[name].needs_specs for name in modes):
+        catalog = load_catalog()
+        specs = Specs(catalog.llms, catalog.gpus, catalog.pairings)
+    return run(rows if all_quality else rows.sound(), modes, specs)
