@@ -30,7 +30,7 @@ FACTORS = (
     Factor("request", 5e-6, 1.5),
 )
 """Wide, so that measurements decide: launch costs vary by e either way, efficiencies by a quarter
-(the ranges of METHOD sections 3.1 and 3.2 are in docs/method/steptime.md)."""
+(docs/method/steptime.md)."""
 
 NOISE = 0.04
 EXPERT_CORRELATION = 0.44
