@@ -38,6 +38,7 @@ _PUBLIC = {
     "render": "capplan.api.plans",
     "summarise_profile": "capplan.api.profiles",
     "to_frame": "capplan.reporting.frame",
+    "validate": "capplan.api.validation",
     "with_price_files": "capplan.facts.price_file",
 }
 

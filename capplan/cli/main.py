@@ -22,6 +22,7 @@ _COMMANDS = {
     "profile": "Measure cost ratios, acceptance, memory and power on this machine.",
     "recommend": "Rank the ways to serve a load within a budget.",
     "report": "Render a plan file as HTML, table, CSV or JSON.",
+    "validate": "Compare estimates with published measurements: error, bias, sign, coverage.",
     "schema": "Print the JSON Schema of profile and plan files.",
 }
 

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 
 from capplan.estimate.acceptance import (
     MAX_NUM_SPECULATIVE_TOKENS,
-    decaying_rates,
-    fit_decay,
-    tokens_per_round_from_conditional,
     tokens_per_round_iid,
     transfer_temperature,
 )
+from capplan.estimate.lengths import LengthSeries, length_curve
 from capplan.schema.pairing import AcceptanceFact
 from capplan.schema.provenance import Kind, Source
 
@@ -24,8 +22,6 @@ Floats = NDArray[np.float64]
 
 UNKNOWN_TEMPERATURE_RELATIVE_SE = 0.10
 """Sources that give no temperature may have been measured anywhere between 0 and 1."""
-EXTRAPOLATION_RELATIVE_SE = 0.02
-"""A position beyond the measured lengths; the decay fit misses N=7 by 1.0 % from N=3 and 5."""
 SINGLE_SOURCE_RELATIVE_SE = 0.05
 """One published value without a spread: rounding and an unknown text."""
 
@@ -82,10 +78,8 @@ def curve_from_facts(
         n: np.array([f.tokens_per_round for f in chosen if f.num_speculative_tokens == n])
         for n in lengths
     }
-    first, ratio = fit_decay(lengths, [float(values[n].mean()) for n in lengths])
-    curve = tokens_per_round_from_conditional(
-        decaying_rates(first, ratio, MAX_NUM_SPECULATIVE_TOKENS)
-    )
+    series = LengthSeries(tuple(lengths), tuple(float(values[n].mean()) for n in lengths))
+    curve, law_se = length_curve(series, MAX_NUM_SPECULATIVE_TOKENS)
     measured_at = float(np.mean([fact.temperature or 0.0 for fact in chosen]))
     curve, transfer_se = transfer_temperature(curve, measured_at, temperature)
     all_n = np.arange(MAX_NUM_SPECULATIVE_TOKENS + 1)
@@ -93,18 +87,17 @@ def curve_from_facts(
     curve = np.minimum(curve, all_n + 1.0)
     unknown = any(fact.temperature is None for fact in chosen)
     spread = _task_spread(values)
-    outside = np.maximum(all_n - max(lengths), 0) + np.maximum(min(lengths) - all_n, 0)
     relative_se = np.sqrt(
         spread**2
         + transfer_se**2
         + (UNKNOWN_TEMPERATURE_RELATIVE_SE if unknown else 0.0) ** 2
-        + (EXTRAPOLATION_RELATIVE_SE * outside) ** 2
+        + law_se**2
     )
     relative_se[0] = 0.0
     return AcceptanceCurve(
         tokens_per_round=curve,
         relative_se=relative_se,
-        definition=_facts_definition(chosen, lengths, temperature, ratio),
+        definition=_facts_definition(chosen, lengths, temperature),
         source=Source(
             kind=Kind.CITED if transfer_se == 0 else Kind.DERIVED,
             reference=_references([fact.source.reference for fact in chosen]),
@@ -114,6 +107,7 @@ def curve_from_facts(
 
 
 _FEW_REFERENCES = 3
+_LENGTHS_TO_FIT = 2
 
 
 def _references(references: Sequence[str]) -> str:
@@ -133,12 +127,16 @@ def _task_spread(values: Mapping[int, Floats]) -> float:
 
 
 def _facts_definition(
-    facts: Sequence[AcceptanceFact], lengths: Sequence[int], temperature: float, ratio: float
+    facts: Sequence[AcceptanceFact], lengths: Sequence[int], temperature: float
 ) -> str:
     tasks = ", ".join(sorted({fact.task for fact in facts}))
     temperatures = {fact.temperature for fact in facts}
     at = ", ".join(sorted("not published" if t is None else f"{t:g}" for t in temperatures))
-    law = "i.i.d. extrapolation" if len(lengths) < 2 else f"decay ratio {ratio:.3f} fitted"
+    law = (
+        "other N with a fall of acceptance typical of published drafts"
+        if len(lengths) < _LENGTHS_TO_FIT
+        else "other N with the fall of acceptance fitted to these"
+    )
     shown = ", ".join(map(str, lengths))
     return (
         f"{DEFINITION}; published at N={shown} on {tasks} (temperature {at}), {law}, "

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from capplan.schema.llm import LlmSpec
+
 
 def distinct_experts(
     tokens: ArrayLike, experts: ArrayLike, experts_per_token: ArrayLike, correlation: ArrayLike
@@ -31,3 +33,24 @@ def distinct_experts(
     effective = 1.0 + np.asarray(correlation) * (np.asarray(tokens, dtype=float) - 1.0)
     touched: NDArray[np.float64] = experts * (1.0 - (1.0 - share) ** np.maximum(effective, 1.0))
     return touched
+
+
+def params_read(llm: LlmSpec, tokens: ArrayLike, correlation: ArrayLike) -> NDArray[np.float64]:
+    """Return the parameters that a pass over ``tokens`` tokens reads.
+
+    All active ones of a dense LLM; of a mixture of experts the shared ones and every expert that
+    some token is routed to.
+
+    Parameters
+    ----------
+    tokens, correlation
+        As in :func:`distinct_experts`.
+    """
+    count = np.asarray(tokens, dtype=float)
+    if llm.experts is None or llm.experts_per_token is None:
+        return np.full_like(count, llm.params_active)
+    routed = llm.experts - llm.experts_per_token
+    expert = (llm.params_total - llm.params_active) / routed
+    touched = distinct_experts(count, llm.experts, llm.experts_per_token, correlation)
+    result: NDArray[np.float64] = llm.params_active + (touched - llm.experts_per_token) * expert
+    return result

@@ -16,6 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from capplan.estimate.kvcache import kv_bytes_read
 from capplan.estimate.moe import distinct_experts
+from capplan.estimate.work import (
+    attention_flops_per_prompt_token,
+    exchange_seconds_per_token,
+    flops_per_token,
+    link_bytes_per_s,
+)
 from capplan.schema.engine import EngineConstants
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
@@ -33,8 +39,11 @@ class StepTime(Protocol):
     def seconds(self, batch: ArrayLike, tokens: ArrayLike, context: ArrayLike) -> Floats:
         """Return the time of a pass over ``tokens`` tokens of each of ``batch`` sequences."""
 
-    def prefill_seconds_per_token(self) -> Floats:
-        """Return the time of one prompt token in a well-filled prefill."""
+    def prompt_seconds(self, prompt_tokens: float) -> Floats:
+        """Return the time of one prompt by itself."""
+
+    def interference_seconds(self, prompt_tokens: float) -> Floats:
+        """Return what one prompt adds to the steps of the requests that decode meanwhile."""
 
 
 def by_arch(values: Mapping[str, float], gpu: GpuSpec) -> float:
@@ -76,6 +85,7 @@ class HardwareGroup:
     fp8_flops_per_s: Floats
     verify_efficiency: Floats
     tensor_parallel: Floats
+    link_bytes_per_s: Floats
     decode_relative_se: Floats
 
     @classmethod
@@ -98,6 +108,9 @@ class HardwareGroup:
                 [by_arch(engine.verify_flops_efficiency, gpu) for gpu, _ in choices]
             ),
             tensor_parallel=column([tp for _, tp in choices]),
+            link_bytes_per_s=column(
+                [link_bytes_per_s(gpu.interconnect_bytes_per_s) for gpu, _ in choices]
+            ),
             decode_relative_se=column([by_arch(engine.decode_relative_se, g) for g, _ in choices]),
         )
 
@@ -107,7 +120,7 @@ class DatasheetStep:
     """Tier ``datasheet``: specifications, architecture and engine constants.
 
     Valid for one LLM that fits the group, bf16 or native fp8 weights, batch 1 to 1,024 and
-    context to about 100,000; leave-one-out error 6-19 % (see the engine's ``sources``).
+    context to about 100,000; leave-one-out error 4-8 % (see the engine's ``sources``).
     """
 
     llm: LlmSpec
@@ -119,8 +132,11 @@ class DatasheetStep:
         """The engine's measured error on this architecture, along the hardware axis."""
         return self.hardware.decode_relative_se
 
-    def _flops_per_token(self) -> float:
-        return 2.0 * self.llm.params_active
+    def _exchange_s(self) -> Floats:
+        """Return the all-reduces of one token."""
+        hw = self.hardware
+        token_s = exchange_seconds_per_token(self.llm, hw.tensor_parallel, hw.link_bytes_per_s)
+        return token_s / self.engine.exchange_efficiency
 
     def _peak(self) -> Floats:
         native_fp8 = self.llm.weight_bytes / self.llm.params_total <= 1.1
@@ -157,7 +173,7 @@ class DatasheetStep:
         batch = np.asarray(batch, dtype=float)
         tokens = np.asarray(tokens, dtype=float)
         tp = hw.tensor_parallel
-        layers = llm.layers * (engine.layer_s + engine.communication_s * np.log2(tp))
+        layers = llm.layers * engine.layer_s
         weights = self._weight_bytes_read(batch * tokens) / (
             tp * engine.weight_bandwidth_efficiency * hw.memory_bytes_per_s
         )
@@ -166,20 +182,36 @@ class DatasheetStep:
             * kv_bytes_read(llm, context, tp)
             / (engine.kv_bandwidth_efficiency * hw.memory_bytes_per_s)
         )
-        arithmetic = (
-            batch
-            * (tokens - 1.0)
-            * self._flops_per_token()
-            / (tp * hw.verify_efficiency * self._peak())
-        )
-        total: Floats = layers + weights + kv + arithmetic + batch * engine.request_s
+        token_s = flops_per_token(llm) / (tp * self._peak())
+        decoded = engine.decoded_token_cost / engine.loop_flops_efficiency
+        arithmetic = batch * (decoded + (tokens - 1.0) / hw.verify_efficiency) * token_s
+        exchange = batch * tokens * self._exchange_s()
+        total: Floats = layers + weights + kv + arithmetic + exchange + batch * engine.request_s
         return total
 
-    def prefill_seconds_per_token(self) -> Floats:
-        """Return FLOPs a token over the sustained rate of the group."""
-        result: Floats = self._flops_per_token() / (
-            self.hardware.tensor_parallel * self.engine.prefill_flops_efficiency * self._peak()
+    def prompt_seconds(self, prompt_tokens: float) -> Floats:
+        """Return a prompt's arithmetic at the efficiencies of a prefill."""
+        engine = self.engine
+        return self._prompt(
+            prompt_tokens, engine.prompt_flops_efficiency, engine.prompt_attention_efficiency
         )
+
+    def interference_seconds(self, prompt_tokens: float) -> Floats:
+        """Return a prompt's arithmetic and all-reduces as others meet them in a loop."""
+        engine = self.engine
+        met = self._prompt(
+            prompt_tokens, engine.loop_flops_efficiency, engine.loop_attention_efficiency
+        )
+        result: Floats = met + prompt_tokens * self._exchange_s()
+        return result
+
+    def _prompt(self, prompt_tokens: float, matrices: float, attention: float) -> Floats:
+        hw, llm = self.hardware, self.llm
+        scores = attention_flops_per_prompt_token(llm, prompt_tokens)
+        token_s = flops_per_token(llm) / (matrices * self._peak()) + scores / (
+            attention * hw.bf16_flops_per_s
+        )
+        result: Floats = prompt_tokens * token_s / hw.tensor_parallel
         return result
 
 
@@ -216,6 +248,10 @@ class FittedStep:
         )
         return total
 
-    def prefill_seconds_per_token(self) -> Floats:
-        """Return the measured time of one prompt token."""
-        return np.asarray(self.prefill_s_per_token)
+    def prompt_seconds(self, prompt_tokens: float) -> Floats:
+        """Return the measured time of a prompt."""
+        return np.asarray(prompt_tokens * self.prefill_s_per_token)
+
+    def interference_seconds(self, prompt_tokens: float) -> Floats:
+        """Return the same: a prompt takes the machine as long as it runs."""
+        return self.prompt_seconds(prompt_tokens)

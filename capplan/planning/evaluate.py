@@ -27,6 +27,26 @@ BATCHES = np.array(
 
 
 @dataclass(frozen=True)
+class FirstToken:
+    """Time to first token beyond a request's own prompt."""
+
+    fixed_s: float
+    queue_per_request: float
+    """Share of a prompt's own time that each other request adds."""
+    token_s: float
+    """Work of a prompt token that hardware does not shorten."""
+    token_queue_s: float
+    """More of it for each other request."""
+
+    def seconds(self, prompt_s: Floats, prompt_tokens: float, batch: Floats) -> Floats:
+        """Return the time to first token at a batch."""
+        others = batch - 1.0
+        tokens = prompt_tokens * (self.token_s + self.token_queue_s * others)
+        result: Floats = self.fixed_s + prompt_s * (1.0 + self.queue_per_request * others) + tokens
+        return result
+
+
+@dataclass(frozen=True)
 class StepModels:
     """Step times of target and draft on the same hardware axis, with their spread."""
 
@@ -43,11 +63,7 @@ class StepModels:
     passes_scale_with_n: bool
     max_verified_tokens: float
     """Tokens of a verification (all sequences) beyond which these times do not hold."""
-    prefill_factor_base: float
-    prefill_factor_per_request: float
-    first_token_s: float
-    """Time to first token = first_token_s + (base + per_request * batch) * prefill time, the
-    prefill time being the sustained one (the engine's factors were fitted to the time at peak)."""
+    first_token: FirstToken
 
 
 @dataclass(frozen=True)
@@ -158,12 +174,12 @@ def evaluate(
     spread = np.log(np.maximum(high, low) / np.minimum(high, low)) / (2 * 1.96)
     ratio_se = np.where(n > 0, np.hypot(spread, models.round_relative_se), 0.0)
 
-    prefill = models.target.prefill_seconds_per_token()
-    share = BATCHES * workload.prompt_tokens / workload.output_tokens * prefill
+    prompt = float(workload.prompt_tokens)
+    met = models.target.interference_seconds(prompt)
+    share = (BATCHES - 1.0) / workload.output_tokens * met
     tpot = decode * ratio / tau + share
     baseline = decode + share
-    queue = models.prefill_factor_base + models.prefill_factor_per_request * BATCHES
-    ttft = models.first_token_s + queue * workload.prompt_tokens * prefill
+    ttft = models.first_token.seconds(models.target.prompt_seconds(prompt), prompt, BATCHES)
     sequence = workload.prompt_tokens + workload.output_tokens + n + 1.0
     request_bytes = memory.request_bytes(sequence)
     fits = BATCHES * request_bytes <= memory.kv_pool_bytes

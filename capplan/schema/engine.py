@@ -61,13 +61,19 @@ class EngineConstants(Value):
     """GPU vendors that the constants were measured on; others are refused, not guessed."""
     weight_bandwidth_efficiency: float = Field(gt=0, le=1)
     kv_bandwidth_efficiency: float = Field(gt=0, le=1)
-    prefill_flops_efficiency: float = Field(gt=0, le=1)
+    loop_flops_efficiency: float = Field(gt=0, le=1.5)
+    """Of decoded tokens and of other requests' prompts inside a serving loop. Effective: a request
+    meets somewhat fewer prompts than one of every other request, so it may exceed 1."""
+    loop_attention_efficiency: float = Field(gt=0, le=1)
+    """Of the prompts' attention, of the bf16 peak, likewise."""
+    decoded_token_cost: float = Field(ge=1)
+    """Arithmetic of a decoded token in that of a prompt token."""
+    exchange_efficiency: float = Field(gt=0, le=1)
+    """Of the link between GPUs, one direction, in all-reduces."""
     verify_flops_efficiency: dict[str, float]
     """By GPU architecture; ``default`` for the rest."""
     layer_s: float = Field(ge=0)
     """Launch and synchronisation of one layer."""
-    communication_s: float = Field(ge=0)
-    """One layer's all-reduces, a doubling of the tensor-parallel group."""
     request_s: float = Field(ge=0)
     """Scheduling and sampling of one request in a step."""
     draft_pass_s: Quantity
@@ -77,8 +83,16 @@ class EngineConstants(Value):
     expert_correlation: Quantity
     """Effective share of extra tokens that route as if independent (1: independent)."""
     first_token_s: float = Field(ge=0)
-    prefill_queue_base: float = Field(ge=0)
-    prefill_queue_per_request: float = Field(ge=0)
+    """Of a request's time to its first token, whatever its prompt."""
+    prompt_flops_efficiency: float = Field(gt=0, le=1)
+    prompt_attention_efficiency: float = Field(gt=0, le=1)
+    """Of the bf16 peak."""
+    prompt_queue_per_request: float = Field(ge=0)
+    """Share of a prompt's own time that each other request adds to the wait."""
+    prompt_token_s: float = Field(ge=0)
+    """A prompt token's work that more GPUs do not shorten."""
+    prompt_token_queue_s: float = Field(ge=0)
+    """More of it for every other request."""
     memory_versions: tuple[EngineMemory, ...] = Field(min_length=1)
     """Oldest first."""
     activation_bytes_per_hidden: float = Field(ge=0)

@@ -23,7 +23,7 @@ def estimate_cost_ratio(
 ) -> CostRatio | None:
     """Return one draft pass over one target step, for one request; None if KV is unknown.
 
-    Tier ``datasheet`` (docs/method/steptime.md): 6-19 % off for a target's step, and a factor of
+    Tier ``datasheet`` (docs/method/steptime.md): 4-8 % off for a target's step, and a factor of
     twenty between engines for the fixed cost of a draft pass, which the interval shows.
     """
     if target.kv_bytes_per_token is None or draft.kv_bytes_per_token is None:

@@ -10,7 +10,6 @@ import pytest
 from capplan.errors import ProfileError, ProfileInvalidError
 from capplan.estimate.acceptance import tokens_per_round_iid
 from capplan.estimate.curves import (
-    EXTRAPOLATION_RELATIVE_SE,
     SINGLE_SOURCE_RELATIVE_SE,
     UNKNOWN_TEMPERATURE_RELATIVE_SE,
     AcceptanceCurve,
@@ -35,23 +34,24 @@ def test_nothing_published_is_no_curve() -> None:
     assert curve_from_facts([], 0.0, None) is None
 
 
-def test_one_published_length_is_extrapolated_as_iid(synthetic: Any) -> None:
+def test_one_published_length_is_extrapolated_with_a_typical_fall(synthetic: Any) -> None:
     curve = curve_of([synthetic.fact(3, 2.2)])
     assert curve.at(0) == 1.0
     assert curve.at(3) == pytest.approx(2.2)
-    # alpha of 2.2 at N = 3 solves 1 + a + a^2 + a^3 = 2.2
+    # i.i.d.: alpha of 2.2 at N = 3 solves 1 + a + a^2 + a^3 = 2.2; published drafts fall
     alpha = float(np.real(np.roots([1, 1, 1, -1.2])[2]))
-    assert curve.at(8) == pytest.approx(float(tokens_per_round_iid(alpha, 8)))
-    assert "i.i.d." in curve.definition
+    assert 2.25 < curve.at(8) < float(tokens_per_round_iid(alpha, 8))
+    assert "typical of published drafts" in curve.definition
     assert curve.source.kind is Kind.CITED
 
 
-def test_several_lengths_fit_a_decay_through_them(synthetic: Any) -> None:
+def test_several_lengths_fit_the_fall_between_them(synthetic: Any) -> None:
     curve = curve_of([synthetic.fact(2, 2.10), synthetic.fact(3, 2.29)])
     assert curve.at(2) == pytest.approx(2.10, rel=1e-4)
     assert curve.at(3) == pytest.approx(2.29, rel=1e-4)
-    assert curve.at(7) < float(tokens_per_round_iid(0.664, 7))
-    assert "decay ratio" in curve.definition
+    # vLLM issue 20780, EAGLE-1: 2.47 at N = 7, where i.i.d. says 2.9
+    assert curve.at(7) == pytest.approx(2.47, rel=0.03)
+    assert "fitted to these" in curve.definition
 
 
 def test_temperature_one_keeps_84_percent_of_the_accepted_tokens(synthetic: Any) -> None:
@@ -71,15 +71,15 @@ def test_values_at_the_nearest_temperature_win(synthetic: Any) -> None:
 def test_an_unknown_temperature_widens(synthetic: Any) -> None:
     known = curve_of([synthetic.fact(3, 2.2)]).relative_se[3]
     unknown = curve_of([synthetic.fact(3, 2.2, temperature=None)]).relative_se[3]
-    assert known == pytest.approx(SINGLE_SOURCE_RELATIVE_SE)
+    assert known == pytest.approx(SINGLE_SOURCE_RELATIVE_SE, rel=0.02)
     assert unknown == pytest.approx(np.hypot(known, UNKNOWN_TEMPERATURE_RELATIVE_SE))
 
 
 def test_lengths_beyond_those_published_widen(synthetic: Any) -> None:
     spread = curve_of([synthetic.fact(3, 2.2), synthetic.fact(5, 2.4)]).relative_se
-    assert spread[3] == spread[4] == spread[5]
-    assert spread[8] == pytest.approx(np.hypot(spread[5], 3 * EXTRAPOLATION_RELATIVE_SE))
-    assert spread[2] > spread[3]
+    assert spread[3] == pytest.approx(spread[5], rel=0.02)
+    assert spread[3] < spread[8] < spread[16]
+    assert spread[1] > spread[3]
     assert spread[0] == 0.0
 
 
@@ -87,10 +87,10 @@ def test_the_spread_between_tasks_is_the_interval_until_one_is_asked_for(synthet
     facts = [synthetic.fact(3, 2.0, task="maths"), synthetic.fact(3, 3.0, task="code")]
     everything = curve_of(facts)
     assert everything.at(3) == pytest.approx(2.5)
-    assert everything.relative_se[3] == pytest.approx(np.std([2.0, 3.0], ddof=1) / 2.5)
+    assert everything.relative_se[3] == pytest.approx(np.std([2.0, 3.0], ddof=1) / 2.5, rel=0.01)
     code = curve_of(facts, task="Code")
     assert code.at(3) == pytest.approx(3.0)
-    assert code.relative_se[3] == pytest.approx(SINGLE_SOURCE_RELATIVE_SE)
+    assert code.relative_se[3] == pytest.approx(SINGLE_SOURCE_RELATIVE_SE, rel=0.02)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])

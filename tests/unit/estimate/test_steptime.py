@@ -34,7 +34,8 @@ def test_the_decode_step_is_the_sum_of_its_terms(synthetic: Any) -> None:
     h100 = load_catalog().gpu("h100-sxm-80gb")
     weights = 2e9 / (ENGINE.weight_bandwidth_efficiency * h100.memory_bytes_per_s)
     kv = 65536 * 4 * 1000 / (ENGINE.kv_bandwidth_efficiency * h100.memory_bytes_per_s)
-    expected = 16 * ENGINE.layer_s + weights + kv + 4 * ENGINE.request_s
+    token = ENGINE.decoded_token_cost * 2e9 / (ENGINE.loop_flops_efficiency * 989e12)
+    expected = 16 * ENGINE.layer_s + weights + kv + 4 * (ENGINE.request_s + token)
     assert seconds(step(synthetic.llm()), 4, 1, 1000) == pytest.approx(expected)
 
 
@@ -92,9 +93,11 @@ def test_experts_are_read_as_tokens_touch_them() -> None:
     model = step(QWEN_MOE)
     h100 = load_catalog().gpu("h100-sxm-80gb")
     rate = ENGINE.weight_bandwidth_efficiency * h100.memory_bytes_per_s
-    fixed = QWEN_MOE.layers * ENGINE.layer_s + ENGINE.request_s
-    assert seconds(model) == pytest.approx(fixed + QWEN_MOE.weight_bytes_active / rate)
-    many = seconds(model, 1024) - 1024 * ENGINE.request_s - QWEN_MOE.layers * ENGINE.layer_s
+    token_s = 2 * QWEN_MOE.params_active / h100.bf16_flops_per_s
+    request = ENGINE.request_s + ENGINE.decoded_token_cost * token_s / ENGINE.loop_flops_efficiency
+    fixed = QWEN_MOE.layers * ENGINE.layer_s
+    assert seconds(model) == pytest.approx(fixed + request + QWEN_MOE.weight_bytes_active / rate)
+    many = seconds(model, 1024) - 1024 * request - fixed
     assert many == pytest.approx(QWEN_MOE.weight_bytes / rate, rel=1e-3)
 
 
@@ -116,4 +119,22 @@ def test_a_fitted_step_is_its_formula() -> None:
     fitted = FittedStep(1e-3, 0.0, 2e-4, 3e-5, 4e-8, 5e-6, 0.01)
     expected = 1e-3 + 2e-4 * 4 + 3e-5 * 4 * 2 + 4e-8 * 4 * 100
     assert float(fitted.seconds(4, 3, 100)) == pytest.approx(expected)
-    assert float(fitted.prefill_seconds_per_token()) == 5e-6
+    assert float(fitted.prompt_seconds(100)) == pytest.approx(5e-4)
+    assert float(fitted.interference_seconds(100)) == pytest.approx(5e-4)
+
+
+def test_a_long_prompt_costs_more_a_token_than_a_short_one() -> None:
+    model = step(LLAMA_8B)
+    for cost in (model.prompt_seconds, model.interference_seconds):
+        assert float(cost(8000).squeeze()) > 8 * float(cost(1000).squeeze())
+
+
+def test_every_verified_token_is_exchanged_within_a_tensor_parallel_group() -> None:
+    grown = [
+        seconds(step(LLAMA_8B, 4), 64, 4) - seconds(step(LLAMA_8B, 4), 64, 1),
+        seconds(step(LLAMA_8B, 1), 64, 4) - seconds(step(LLAMA_8B, 1), 64, 1),
+    ]
+    # a quarter of the arithmetic, and 64 x 3 tokens' all-reduces over NVLink at 450 GB/s
+    moved = 64 * 3 * 2 * 32 * 4096 * 2 * 2 * 3 / 4
+    exchanged = moved / 4.5e11 / ENGINE.exchange_efficiency
+    assert grown[0] == pytest.approx(grown[1] / 4 + exchanged)

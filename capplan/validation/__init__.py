@@ -1,0 +1,1 @@
+"""Predicted against measured: estimates run over published measurements and are scored."""

@@ -1,0 +1,103 @@
+"""Read a folder of published measurements: files may be missing, rows and columns incomplete."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from capplan.errors import FactsError
+from capplan.validation.rows import (
+    OK,
+    AcceptanceRow,
+    AnyRow,
+    DecodeRow,
+    GoldenRow,
+    PublishedRows,
+    ServingRow,
+    SpeedupRow,
+    ThroughputRow,
+    VerifyRow,
+)
+
+R = TypeVar("R", bound=AnyRow)
+
+_REMEDY = "Give a folder with files such as speedup.csv; models_db/published shows the format."
+
+
+def read_published(folder: Path) -> PublishedRows:
+    """Read what a folder in the format of ``models_db/published`` holds.
+
+    A cell that is no number where one belongs counts as empty and is reported in ``problems``.
+
+    Raises
+    ------
+    FactsError
+        If the folder holds none of the known files, or one that is not text.
+    """
+    if not folder.is_dir():
+        raise FactsError(f"{folder}: expected a folder of published measurements.", _REMEDY)
+    problems: list[str] = []
+    found = PublishedRows(
+        speedup=_read(folder / "speedup.csv", SpeedupRow, problems),
+        throughput=_read(folder / "throughput.csv", ThroughputRow, problems),
+        acceptance=_read(folder / "acceptance.csv", AcceptanceRow, problems),
+        golden_acceptance_length=_read(
+            folder / "golden_acceptance_length.csv", GoldenRow, problems
+        ),
+        baseline_decode=_read(folder / "baseline_decode.csv", DecodeRow, problems),
+        serving_baseline=_read(folder / "serving_baseline.csv", ServingRow, problems),
+        verify_cost=_read(folder / "verify_cost.csv", VerifyRow, problems),
+        problems=(),
+    )
+    if found == PublishedRows():
+        raise FactsError(f"{folder}: no file of published measurements with rows.", _REMEDY)
+    return PublishedRows(
+        **{f.name: getattr(found, f.name) for f in fields(found) if f.name != "problems"},
+        problems=tuple(problems),
+    )
+
+
+def _read(path: Path, kind: type[R], problems: list[str]) -> tuple[R, ...]:
+    if not path.is_file():
+        return ()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FactsError(f"{path}: cannot be read: {error}.", _REMEDY) from error
+    reader = csv.DictReader(io.StringIO(text, newline=""))
+    rows: list[R] = []
+    for cells in reader:
+        where = f"{path.name}:{reader.line_num}"
+        rows.append(_row(kind, cells, where, problems))
+    return tuple(rows)
+
+
+def _row(kind: type[R], cells: dict[str, str | None], where: str, problems: list[str]) -> R:
+    values: dict[str, Any] = {}
+    for column in fields(kind):
+        text = (cells.get(column.name) or "").strip()
+        if isinstance(column.default, str):
+            values[column.name] = text
+        else:
+            values[column.name] = _number(text, f"{where}: {column.name}", problems)
+    if not values["quality"]:
+        values["quality"] = OK
+    row: R = kind(**values)
+    return row
+
+
+def _number(text: str, where: str, problems: list[str]) -> float | None:
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        problems.append(f"{where} is {text!r}, expected a number; taken as empty")
+        return None
+    return value
