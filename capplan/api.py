@@ -32,8 +32,9 @@ from capplan.facts.published import (
     load_verification_ratios,
 )
 from capplan.planning.api_comparison import compare_option
+from capplan.planning.calibrated import check_calibrations
 from capplan.planning.drafting import built_in_spec, head_spec
-from capplan.planning.inputs import PlanInputs, ProfiledMachine
+from capplan.planning.inputs import NamedCalibration, PlanInputs, ProfiledMachine
 from capplan.planning.memory_use import Subject, memory_use
 from capplan.planning.pairing import (
     BUILT_IN,
@@ -46,6 +47,7 @@ from capplan.planning.pairing import (
 )
 from capplan.planning.planner import search
 from capplan.planning.verdict import assumptions, verdict
+from capplan.profiles.calibration_file import StoredCalibration, load_calibration
 from capplan.profiles.store import StoredProfile, load_profile
 from capplan.reporting.frame import to_frame
 from capplan.reporting.plan_file import load_plan
@@ -69,6 +71,7 @@ from capplan.validation.specs import Specs
 __all__ = [
     "audit_guide",
     "compare_with_apis",
+    "load_calibration",
     "load_catalog",
     "load_llm",
     "load_plan",
@@ -88,6 +91,7 @@ def recommend(
     profiles: Sequence[StoredProfile] = (),
     catalog: Catalog | None = None,
     now: datetime | None = None,
+    calibrations: Sequence[StoredCalibration] = (),
 ) -> Plan:
     """Rank the ways to serve a load within a budget.
 
@@ -102,6 +106,8 @@ def recommend(
         Facts; the shipped ones by default.
     now
         Time written into the plan; the clock by default.
+    calibrations
+        Constants fitted by ``capplan calibrate``: they replace the shipped ones on their GPU.
 
     Returns
     -------
@@ -115,10 +121,14 @@ def recommend(
         If a target, GPU or provider is not known.
     ProfileInvalidError
         If a profile judged itself invalid.
+    RequestError
+        If a calibration is of another engine, or two are of the same GPU.
     """
     catalog = catalog if catalog is not None else load_catalog()
     now = now if now is not None else datetime.now(UTC)
     engine = load_engine(request.engine)
+    named = [NamedCalibration(stored.calibration, stored.path.name) for stored in calibrations]
+    check_calibrations(named, engine)
     machines = [_machine(stored, catalog) for stored in profiles]
     catalog = _with_checkpoints(catalog, request, machines)
     request = _resolved(request, catalog, machines)
@@ -130,6 +140,7 @@ def recommend(
         prices=catalog.prices,
         engine=engine,
         machines=machines,
+        calibrations=named,
     )
     outcome = search(inputs, request)
     launched = [_with_launch(option, inputs, request) for option in outcome.options]
