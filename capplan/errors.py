@@ -14,6 +14,8 @@
     ├── PlanFileError            exit 1   a plan file that cannot be used
     │   ├── PlanFormatError               truncated, not JSON, or not a plan
     │   └── PlanVersionError              written by a newer capplan
+    ├── CalibrationError         exit 1   profiles that no better constants come from
+    │   └── CalibrationFileError          not a calibration, damaged, or written by a newer capplan
     ├── CheckpointError          exit 1   a checkpoint that cannot be loaded (cut GGUF, pickle)
     ├── PromptsError             exit 1   a prompts file that cannot be used
     ├── DeviceError              exit 1   the device asked for is not there, or too small
@@ -95,6 +97,14 @@ class PlanFormatError(PlanFileError):
 
 class PlanVersionError(PlanFileError):
     """A plan written by a newer version."""
+
+
+class CalibrationError(CapplanError):
+    """Profiles that give no constants, or none better than the shipped ones."""
+
+
+class CalibrationFileError(CalibrationError):
+    """Not a calibration file that can be used."""
 
 
 class CheckpointError(CapplanError):

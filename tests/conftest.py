@@ -34,3 +34,9 @@ def tiny_llms() -> Any:
     """The module that builds small random LLMs; tests that use it need torch and transformers."""
     pytest.importorskip("transformers")
     return _helper("tiny_llms")
+
+
+@pytest.fixture(scope="session")
+def planted_engine() -> Any:
+    """The module that makes profiles of an H100 from planted engine constants."""
+    return _helper("planted_engine")

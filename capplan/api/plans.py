@@ -21,9 +21,11 @@ from capplan.facts.gpu_names import gpu_id_from_device_name
 from capplan.facts.lookup import resolve
 from capplan.facts.on_disk import with_checkpoints
 from capplan.planning.api_comparison import compare_option
-from capplan.planning.inputs import PlanInputs, ProfiledMachine
+from capplan.planning.calibrated import check_calibrations
+from capplan.planning.inputs import NamedCalibration, PlanInputs, ProfiledMachine
 from capplan.planning.planner import search
 from capplan.planning.verdict import assumptions, verdict
+from capplan.profiles.calibration_file import StoredCalibration
 from capplan.profiles.store import StoredProfile
 from capplan.reporting.render import Format, render as render_plan
 from capplan.schema.pairing import Method
@@ -42,6 +44,7 @@ def recommend(
     profiles: Sequence[StoredProfile] = (),
     catalog: Catalog | None = None,
     now: datetime | None = None,
+    calibrations: Sequence[StoredCalibration] = (),
 ) -> Plan:
     """Rank the ways to serve a load within a budget.
 
@@ -56,6 +59,8 @@ def recommend(
         Facts; the shipped ones by default.
     now
         Time written into the plan; the clock by default.
+    calibrations
+        Constants fitted by ``capplan calibrate``: they replace the shipped ones on their GPU.
 
     Returns
     -------
@@ -69,10 +74,14 @@ def recommend(
         If a target, GPU or provider is not known.
     ProfileInvalidError
         If a profile judged itself invalid.
+    RequestError
+        If a calibration is of another engine, or two are of the same GPU.
     """
     catalog = catalog if catalog is not None else load_catalog()
     now = now if now is not None else datetime.now(UTC)
     engine = load_engine(request.engine)
+    named = [NamedCalibration(stored.calibration, stored.path.name) for stored in calibrations]
+    check_calibrations(named, engine)
     machines = [_machine(stored, catalog) for stored in profiles]
     catalog = _with_checkpoints(catalog, request, machines)
     request = _resolved(request, catalog, machines)
@@ -84,6 +93,7 @@ def recommend(
         prices=catalog.prices,
         engine=engine,
         machines=machines,
+        calibrations=named,
     )
     outcome = search(inputs, request)
     launched = [_with_launch(option, inputs, request) for option in outcome.options]

@@ -12,6 +12,7 @@ from capplan.errors import CapplanError, Interrupted
 
 _COMMANDS = {
     "breakeven": "Compare a plan's monthly bill with what a hosted API would charge.",
+    "calibrate": "Fit an engine's constants on a GPU to profiles taken there.",
     "claims": "Audit a popular guide: each figure reproduced, or what speaks against it.",
     "cost": "Turn a price an hour into a month's bill and dollars a million tokens.",
     "doctor": "Say what is installed, which GPUs are seen and which backends would work.",
@@ -23,7 +24,7 @@ _COMMANDS = {
     "recommend": "Rank the ways to serve a load within a budget.",
     "report": "Render a plan file as HTML, table, CSV or JSON.",
     "validate": "Compare estimates with published measurements: error, bias, sign, coverage.",
-    "schema": "Print the JSON Schema of profile and plan files.",
+    "schema": "Print the JSON Schema of profile, plan and calibration files.",
 }
 
 _EXAMPLES = """\b

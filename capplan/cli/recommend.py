@@ -50,6 +50,13 @@ _RATE = Number("rate", UNITS_PER_S)
     type=click.Path(path_type=Path),
     help="Profile to use; may be repeated.",
 )
+@click.option(
+    "--calibration",
+    "calibrations",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Constants of capplan calibrate for one GPU; may be repeated.",
+)
 @click.option("--gpu", "gpus", multiple=True, help="Only these GPUs (h100-sxm-80gb, l40s ...).")
 @click.option("--provider", "providers", multiple=True, help="Only these providers.")
 @click.option(
@@ -153,18 +160,22 @@ def command(**options: Any) -> int:
     """Rank the ways to serve a load within a budget."""
     from capplan.api.plans import recommend, render
     from capplan.cli.price_notes import note_prices
+    from capplan.cli.recommend_calibrations import note_unused_calibrations
     from capplan.cli.recommend_prices import chosen_catalog
     from capplan.cli.recommend_request import build_request
     from capplan.files import write_atomic
+    from capplan.profiles.calibration_file import load_calibration
     from capplan.profiles.store import load_profile
 
     output: Path | None = options["output"]
     fmt = chosen_format(options["fmt"], output)
     profiles = [load_profile(path) for path in options["profiles"]]
+    calibrations = [load_calibration(path) for path in options["calibrations"]]
     request = build_request(options, profiles)
     catalog = chosen_catalog(options["price_files"], only=options["price_file_only"])
     note_prices(catalog, request, options["price_files"])
-    plan = recommend(request, profiles, catalog)
+    plan = recommend(request, profiles, catalog, calibrations=calibrations)
+    note_unused_calibrations(plan, calibrations)
     if options["plan_json"] is not None:
         write_atomic(options["plan_json"], render(plan, "json"))
     if output is not None:

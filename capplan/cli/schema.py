@@ -12,9 +12,9 @@ Examples:
 
 
 @click.command("schema", epilog=_EXAMPLES)
-@click.argument("name", type=click.Choice(["profile", "plan"]))
+@click.argument("name", type=click.Choice(["profile", "plan", "calibration"]))
 def command(name: str) -> int:
-    """Print the JSON Schema of profile or plan files."""
+    """Print the JSON Schema of profile, plan or calibration files."""
     from capplan.reporting.jsonout import json_schema_text
 
     click.echo(json_schema_text(name), nl=False)

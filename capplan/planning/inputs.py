@@ -11,6 +11,7 @@ import numpy as np
 from capplan.errors import UnknownIdError
 from capplan.estimate.evidence import ProfileEvidence
 from capplan.planning.terms import OWN_PRICE_TIER, discounted, sized
+from capplan.schema.calibration import Calibration
 from capplan.schema.engine import EngineConstants
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
@@ -48,6 +49,14 @@ class ProfiledMachine:
 
 
 @dataclass(frozen=True)
+class NamedCalibration:
+    """A calibration under the name that plans cite it by: its file."""
+
+    calibration: Calibration
+    name: str
+
+
+@dataclass(frozen=True)
 class PlanInputs:
     """Facts and evidence, already loaded."""
 
@@ -58,6 +67,12 @@ class PlanInputs:
     prices: Sequence[PriceRow]
     engine: EngineConstants
     machines: Sequence[ProfiledMachine]
+    calibrations: Sequence[NamedCalibration] = ()
+    """At most one a GPU, all of ``engine``."""
+
+    def calibrated(self, gpu_id: str) -> bool:
+        """Whether the engine's constants were fitted on this GPU."""
+        return any(one.calibration.gpu == gpu_id for one in self.calibrations)
 
     def target(self, target_id: str) -> LlmSpec:
         """Return a target's spec, from a profile of it or from the catalogue.

@@ -11,6 +11,7 @@ import numpy as np
 from capplan.economics.decimals import exact
 from capplan.estimate.curves import curve_from_alpha
 from capplan.estimate.kvcache import kv_known
+from capplan.planning.calibrated import evaluate_rented
 from capplan.planning.candidates import Candidate, fits_node, price_candidates
 from capplan.planning.choices import HardwareChoice
 from capplan.planning.drafting import Drafting, draftings_for
@@ -23,7 +24,6 @@ from capplan.planning.feasibility import (
 from capplan.planning.hardware import (
     Evaluated,
     can_profile,
-    evaluate_catalogue,
     evaluate_machine,
 )
 from capplan.planning.inputs import (
@@ -178,7 +178,10 @@ def _evaluate_target(
             and not _draft_indivisible(log, drafting, c)
         ]
         if rented and _kv_known(target, drafting, log):
-            out.append((evaluate_catalogue(target, drafting, rented, inputs, request), prices))
+            out.extend(
+                (item, prices)
+                for item in evaluate_rented(target, drafting, rented, inputs, request)
+            )
     return out
 
 
@@ -234,7 +237,7 @@ def _choices(
     for gpu_id, most in sorted(largest.items()):
         gpu = inputs.gpus[gpu_id]
         why = gpu.not_planned_because
-        if gpu.vendor not in inputs.engine.vendors:
+        if gpu.vendor not in inputs.engine.vendors and not inputs.calibrated(gpu_id):
             vendors = ", ".join(inputs.engine.vendors)
             why = f"the constants of {inputs.engine.id} were measured on {vendors} GPUs only"
         if why:
@@ -282,12 +285,14 @@ def _break_even_note(
         acceptance=curve_from_alpha(0.5, Source(kind=Kind.ASSUMED, reference="probe")),
         blocked=None,
     )
-    grid = evaluate_catalogue(target, probe, choices, inputs, request).grid
     n = _PROBE_LENGTH - 1
-    if n >= grid.round_ratio.shape[1]:
+    if n >= request.max_num_speculative_tokens:
         return ""
-    at = int(np.searchsorted(grid.batches, _PROBE_BATCH))
-    ratios = grid.round_ratio[:, n, at][grid.fits_memory[:, n, at]]
+    grids = [item.grid for item in evaluate_rented(target, probe, choices, inputs, request)]
+    at = int(np.searchsorted(grids[0].batches, _PROBE_BATCH))
+    ratios = np.concatenate(
+        [grid.round_ratio[:, n, at][grid.fits_memory[:, n, at]] for grid in grids]
+    )
     if not ratios.size:
         return ""
     return (

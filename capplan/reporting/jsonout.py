@@ -6,12 +6,17 @@ import json
 from typing import Any, Literal
 
 from capplan.schema.base import Value
+from capplan.schema.calibration import Calibration
 from capplan.schema.plan import Plan
 from capplan.schema.profile import Profile
 
-SchemaName = Literal["profile", "plan"]
+SchemaName = Literal["profile", "plan", "calibration"]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_ROOTS: dict[str, type[Value]] = {"profile": Profile, "plan": Plan}
+_ROOTS: dict[str, type[Value]] = {
+    "profile": Profile,
+    "plan": Plan,
+    "calibration": Calibration,
+}
 
 
 def render_json(plan: Plan) -> str:

@@ -34,6 +34,6 @@ def test_an_infeasible_plan_reads_as_recorded(sample_plans: Any) -> None:
     _compare(GOLDEN / "infeasible.txt", render(sample_plans.infeasible_plan(), "table"))
 
 
-@pytest.mark.parametrize("name", ["plan", "profile"])
+@pytest.mark.parametrize("name", ["plan", "profile", "calibration"])
 def test_the_published_schema_is_the_codes_own(name: str) -> None:
     _compare(SCHEMAS / f"{name}.schema.json", json_schema_text(name))

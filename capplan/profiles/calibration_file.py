@@ -1,0 +1,108 @@
+"""Calibration files on disk: a JSON document, replaced atomically."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from capplan.errors import CalibrationFileError
+from capplan.files import write_atomic
+from capplan.schema.calibration import CALIBRATION_SCHEMA_VERSION, Calibration
+
+_AGAIN = "Make the file again: capplan calibrate PROFILE... -o calibration.json"
+
+
+@dataclass(frozen=True)
+class StoredCalibration:
+    """A calibration and the file it lies in."""
+
+    calibration: Calibration
+    path: Path
+
+
+def save_calibration(path: str | Path, calibration: Calibration) -> StoredCalibration:
+    """Write a calibration in one step.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be written; an older file stays as it was.
+    """
+    file = Path(path)
+    write_atomic(file, calibration.model_dump_json(indent=1) + "\n")
+    return StoredCalibration(calibration, file)
+
+
+def load_calibration(path: str | Path) -> StoredCalibration:
+    """Read a calibration.
+
+    Raises
+    ------
+    CalibrationFileError
+        If the file is missing, damaged, no calibration, or written by a newer capplan.
+    """
+    file = Path(path)
+    document = _parsed(_text(file), file.name)
+    _check_version(document, file.name)
+    try:
+        return StoredCalibration(Calibration.model_validate(document), file)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "document"
+        raise CalibrationFileError(
+            f"{file.name} is not a valid calibration: {where}: {first['msg']} "
+            f"({error.error_count()} problem(s)).",
+            _AGAIN,
+        ) from error
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CalibrationFileError(
+            f"{file} is not a calibration: byte {error.start} is not UTF-8 text.", _AGAIN
+        ) from error
+    except OSError as error:
+        raise CalibrationFileError(
+            f"Cannot read the calibration {file}: {error.strerror or error}.", _AGAIN
+        ) from error
+
+
+def _parsed(text: str, name: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise CalibrationFileError(
+            f"The calibration {name} is not whole JSON: {error.msg}, line {error.lineno}, "
+            f"column {error.colno}.",
+            _AGAIN,
+        ) from error
+    if not isinstance(document, dict):
+        raise CalibrationFileError(
+            f"{name} is not a calibration: expected a JSON object, got {type(document).__name__}.",
+            _AGAIN,
+        )
+    return document
+
+
+def _check_version(document: dict[str, Any], name: str) -> None:
+    version = document.get("schema_version")
+    if "timing" in document and "backend" in document:
+        raise CalibrationFileError(f"{name} is a profile, not yet a calibration.", _AGAIN)
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise CalibrationFileError(
+            f"{name} is not a calibration: schema_version is {version!r}, expected "
+            f"{CALIBRATION_SCHEMA_VERSION}.",
+            _AGAIN,
+        )
+    if version > CALIBRATION_SCHEMA_VERSION:
+        raise CalibrationFileError(
+            f"{name} has schema version {version}; this capplan reads up to "
+            f"{CALIBRATION_SCHEMA_VERSION}.",
+            "Upgrade capplan, or calibrate again with this version.",
+        )
