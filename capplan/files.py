@@ -15,7 +15,8 @@ def write_atomic(path: Path, content: bytes | str) -> None:
     """Replace the content of a file in one step.
 
     The bytes go to a temporary file in the same folder (a rename is atomic only within one file
-    system), reach the disk, and only then take the name.
+    system), reach the disk, and only then take the name. What is no regular file (a device such
+    as ``/dev/null``, a pipe) is written as it stands: a rename would put a file in its place.
 
     Raises
     ------
@@ -24,7 +25,10 @@ def write_atomic(path: Path, content: bytes | str) -> None:
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
-        _replace(path, data)
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+        else:
+            _replace(path, data)
     except OSError as error:
         raise _storage_error(path, error) from error
 
