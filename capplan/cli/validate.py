@@ -13,12 +13,12 @@ _EXAMPLES = """\b
 Examples:
   capplan validate
   capplan validate --mode step --residuals 10
-  capplan validate my-measurements --format json
+  capplan validate ./my-measurements --format json
 """
 _MODES = "\b\nModes:\n" + "\n".join(f"  {name:<18}{mode.summary}" for name, mode in MODES.items())
 
 
-@click.command("validate", epilog=f"{_EXAMPLES}\n{_MODES}")
+@click.command("validate", epilog=f"{_MODES}\n\n{_EXAMPLES}")
 @click.argument(
     "folder", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False)
 )
