@@ -10,13 +10,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import date
 
+from capplan.estimate.cuda_graphs import (
+    UNCAPTURED_OVER_EDGE,
+    captured_tokens,
+    largest_captured_batch,
+)
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Plan, PlanOption, Tier
 from capplan.schema.price import STALE_AFTER_DAYS, Purchase, age_days
 from capplan.schema.provenance import Kind
 
-_CAPTURED_TOKENS = 512
-"""Tokens of a decode step that vLLM 0.33 covers with CUDA graphs by default (before sm100)."""
 _HIGH_UTILISATION = 0.85
 _IDLE_SHARE = 0.1
 _LOOKUPS = (Method.NONE, Method.NGRAM, Method.SUFFIX)
@@ -149,13 +152,17 @@ def drafts_without_graphs(context: Context) -> str | None:
 def beyond_captured_graphs(context: Context) -> str | None:
     """Warn of a planned batch beyond what CUDA graphs cover."""
     best = context.best
-    tokens = best.concurrency * (best.num_speculative_tokens + 1)
-    if tokens <= _CAPTURED_TOKENS:
+    n = best.num_speculative_tokens
+    tokens, captured = best.concurrency * (n + 1), captured_tokens(best.max_concurrency, n)
+    if tokens <= captured:
         return None
+    slower = UNCAPTURED_OVER_EDGE
     return (
-        f"{best.concurrency:,} requests verify {tokens:,} tokens a step, beyond the "
-        f"{_CAPTURED_TOKENS} that vLLM captures by default: steps slow down there. Keep "
-        "--max-cudagraph-capture-size of the launch text, or add a replica."
+        f"{best.concurrency:,} requests verify {tokens:,} tokens a step, beyond the {captured} "
+        f"that vLLM captures by default ({largest_captured_batch(captured, n)} requests at this "
+        f"length): a step then took {slower.mid:g} times ({slower.low:g} to {slower.high:g}) one "
+        "at that edge where it was measured. Keep --max-cudagraph-capture-size of the launch "
+        "text, or add a replica."
     )
 
 

@@ -18,6 +18,7 @@ import shlex
 from typing import Literal
 
 from capplan.errors import RequestError
+from capplan.estimate.cuda_graphs import SM100_CEILING, captured_tokens, size_to_state
 from capplan.schema.pairing import Method
 from capplan.schema.plan import PlanOption
 from capplan.schema.workload import Workload
@@ -27,10 +28,6 @@ SUPPORTED_VERSIONS = ("0.33",)
 DraftSampleMethod = Literal["greedy", "probabilistic"]
 
 _BUILT_IN = "(built-in)"
-_DEFAULT_CAPTURED_TOKENS = 512
-"""Most tokens of a decode step that CUDA graphs cover by default (0.33, before sm100)."""
-_MOST_CAPTURED_TOKENS = 1024
-"""Most that vLLM captures by default on any GPU; more takes memory that the plan gave to KV."""
 _LEAST_BATCHED_TOKENS = 8192
 """Below this many scheduled tokens a step vLLM warns that speculation starves prefill."""
 _CONTEXT_ROOM = 4
@@ -172,19 +169,6 @@ def context_limit(workload: Workload, max_context: int | None = None) -> int:
     return limit if max_context is None else min(limit, max_context)
 
 
-def capture_size(tokens: int) -> int:
-    """Return the smallest size of vLLM's CUDA-graph grid that holds so many tokens.
-
-    The grid is 1, 2, 4, then steps of 8 below 256 and of 16 from there on. vLLM cuts any other
-    size DOWN to the grid, and steps between the two then run without graphs.
-    """
-    for small in (1, 2, 4):
-        if tokens <= small:
-            return small
-    step = 8 if tokens <= 248 else 16
-    return math.ceil(tokens / step) * step
-
-
 def _checked(version: str) -> str:
     match = re.fullmatch(r"(?:vllm==)?(\d+\.\d+)(?:\.\d+)?", version.strip())
     if match is None or match.group(1) not in SUPPORTED_VERSIONS:
@@ -233,6 +217,7 @@ def _capture_flags(option: PlanOption) -> list[str]:
     that vLLM derives from the draft length.
     """
     tokens = option.max_concurrency * (option.num_speculative_tokens + 1)
-    if tokens <= _DEFAULT_CAPTURED_TOKENS:
+    if tokens <= captured_tokens(option.max_concurrency, option.num_speculative_tokens):
         return []
-    return [f"--max-cudagraph-capture-size {capture_size(min(tokens, _MOST_CAPTURED_TOKENS))}"]
+    # more than any GPU gets by default takes memory that the plan gave to KV
+    return [f"--max-cudagraph-capture-size {size_to_state(min(tokens, SM100_CEILING))}"]

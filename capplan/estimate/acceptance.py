@@ -301,25 +301,3 @@ def _best_first(ratio: Floats, n: NDArray[np.int_], measured: Floats) -> tuple[F
         low, high = np.where(rising, low, low + third), np.where(rising, high - third, high)
     middle = (low + high) / 2
     return middle, error(middle)
-
-
-TEMPERATURE_SLOPE = 0.16
-"""Fall of (tokens per round - 1) from temperature 0 to 1: EAGLE-1/-2/-3 tables, 103 rows
-(arXiv:2401.15077, 2406.16858v2); transfer to an unmeasured temperature is good to +-10 %."""
-
-TEMPERATURE_RELATIVE_SE = 0.10
-
-
-def transfer_temperature(
-    tokens_per_round: Floats, measured_at: float, wanted: float
-) -> tuple[Floats, float]:
-    """Move tokens per round to another temperature; returns it with the added relative error.
-
-    ``tau(T) - 1`` is taken to fall linearly by 16 % from T=0 to T=1. There is no closed form
-    across LLMs; the added standard error grows with the distance, 10 % for a whole unit.
-    """
-    distance = abs(wanted - measured_at)
-    factor = (1 - TEMPERATURE_SLOPE * min(wanted, 2.0)) / (
-        1 - TEMPERATURE_SLOPE * min(measured_at, 2.0)
-    )
-    return 1.0 + (tokens_per_round - 1.0) * factor, TEMPERATURE_RELATIVE_SE * distance

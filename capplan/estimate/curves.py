@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.estimate.acceptance import (
-    MAX_NUM_SPECULATIVE_TOKENS,
-    tokens_per_round_iid,
-    transfer_temperature,
-)
+from capplan.estimate.acceptance import MAX_NUM_SPECULATIVE_TOKENS, tokens_per_round_iid
 from capplan.estimate.lengths import LengthSeries, length_curve
+from capplan.estimate.task_transfer import transfer_task
+from capplan.estimate.temperature import KEPT, drafter_of, transfer_temperature
 from capplan.schema.pairing import AcceptanceFact
 from capplan.schema.provenance import Kind, Source
 
@@ -65,7 +63,7 @@ def curve_from_facts(
     """Build a curve from published values of one pairing; None if there are none.
 
     Values at the temperature nearest to the wanted one are used and transferred; the spread
-    between tasks becomes the interval unless one task was asked for and is there.
+    between texts becomes the interval unless one text was asked for and is there.
     """
     if not facts:
         return None
@@ -81,15 +79,16 @@ def curve_from_facts(
     series = LengthSeries(tuple(lengths), tuple(float(values[n].mean()) for n in lengths))
     curve, law_se = length_curve(series, MAX_NUM_SPECULATIVE_TOKENS)
     measured_at = float(np.mean([fact.temperature or 0.0 for fact in chosen]))
-    curve, transfer_se = transfer_temperature(curve, measured_at, temperature)
+    kept = KEPT[drafter_of(chosen[0].method)]
+    moved = transfer_temperature(curve, measured_at, temperature, kept)
     all_n = np.arange(MAX_NUM_SPECULATIVE_TOKENS + 1)
     # a transfer to a lower temperature must not emit more than it drafts
-    curve = np.minimum(curve, all_n + 1.0)
+    curve = np.minimum(moved.tokens_per_round, all_n + 1.0)
     unknown = any(fact.temperature is None for fact in chosen)
-    spread = _task_spread(values)
+    spread = _run_spread(values) if of_task else _task_spread(values)
     relative_se = np.sqrt(
         spread**2
-        + transfer_se**2
+        + moved.relative_se**2
         + (UNKNOWN_TEMPERATURE_RELATIVE_SE if unknown else 0.0) ** 2
         + law_se**2
     )
@@ -99,7 +98,7 @@ def curve_from_facts(
         relative_se=relative_se,
         definition=_facts_definition(chosen, lengths, temperature),
         source=Source(
-            kind=Kind.CITED if transfer_se == 0 else Kind.DERIVED,
+            kind=Kind.CITED if measured_at == temperature else Kind.DERIVED,
             reference=_references([fact.source.reference for fact in chosen]),
             date=max((fact.source.date or "" for fact in chosen), default="") or None,
         ),
@@ -120,10 +119,16 @@ def _references(references: Sequence[str]) -> str:
     return "; ".join(f"{name} ({rows} rows)" for name, rows in by_source.items())
 
 
-def _task_spread(values: Mapping[int, Floats]) -> float:
-    """Return the relative standard deviation between tasks, largest over the lengths."""
+def _run_spread(values: Mapping[int, Floats]) -> float:
+    """Return the spread between runs of the very text, largest over the lengths."""
     spreads = [float(v.std(ddof=1) / v.mean()) for v in values.values() if len(v) > 1]
     return max([*spreads, SINGLE_SOURCE_RELATIVE_SE])
+
+
+def _task_spread(values: Mapping[int, Floats]) -> float:
+    """Return the error of an unmeasured text, from the length with most measured ones."""
+    most = max(values.values(), key=len)
+    return transfer_task(list(most)).log_sd
 
 
 def _facts_definition(

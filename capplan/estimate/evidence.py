@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from capplan.errors import ProfileInvalidError
-from capplan.estimate.acceptance import MAX_NUM_SPECULATIVE_TOKENS, transfer_temperature
+from capplan.estimate.acceptance import MAX_NUM_SPECULATIVE_TOKENS
 from capplan.estimate.calibration import fit_step_time
 from capplan.estimate.curves import DEFINITION, AcceptanceCurve
 from capplan.estimate.steptime import FittedStep, verify_seconds
+from capplan.estimate.temperature import KEPT, drafter_of, transfer_temperature
 from capplan.estimate.tracing import Arrays, TracedAcceptance, pool, replay_cell
 from capplan.estimate.uncertainty import Z_95
 from capplan.schema.llm import LlmSpec
@@ -69,14 +70,15 @@ class ProfileEvidence:
         pairs = [traced.tokens_per_round(n) for n in range(MAX_NUM_SPECULATIVE_TOKENS + 1)]
         if not np.isfinite([value for value, _ in pairs]).all():
             return None  # no text went beyond the prefill's own token: there was no round
-        curve, transfer_se = transfer_temperature(
-            np.array([value for value, _ in pairs]), nearest, temperature
-        )
+        kept = KEPT[drafter_of(self.method)]
+        values = np.array([value for value, _ in pairs])
+        moved = transfer_temperature(values, nearest, temperature, kept)
         most = np.arange(MAX_NUM_SPECULATIVE_TOKENS + 1) + 1.0
-        curve = np.minimum(curve, most)
+        curve = np.minimum(moved.tokens_per_round, most)
         # one request has no spread, but its tokens per round lie in 1 .. N+1 all the same
         widest = np.log(most) / Z_95
-        relative_se = np.minimum(np.hypot([error for _, error in pairs], transfer_se), widest)
+        errors = [error for _, error in pairs]
+        relative_se = np.minimum(np.hypot(errors, moved.relative_se), widest)
         tasks = ", ".join(sorted({trace.task for trace in (of_task or at)}))
         requests = len(traced.counts[0].rounds)
         lookup = self.draft is None
@@ -95,7 +97,7 @@ class ProfileEvidence:
                 f"{nearest:g}{sampling}"
             ),
             source=Source(
-                kind=Kind.MEASURED if transfer_se == 0 else Kind.DERIVED,
+                kind=Kind.MEASURED if nearest == temperature else Kind.DERIVED,
                 reference=f"profile {self.profile.id}",
                 date=self.profile.created_at[:10],
             ),

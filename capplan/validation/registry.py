@@ -39,6 +39,8 @@ MODES: Mapping[str, Mode] = {
     "serving_ttft": Mode("time to first token under load, likewise", needs_specs=True),
     "batch": Mode("speedup at other batch sizes, from the smallest and the largest"),
     "acceptance": Mode("tokens a round at N, from smaller N"),
+    "temperature": Mode("tokens a round at a temperature, from another one and other sources"),
+    "task": Mode("tokens a round on a text, from other texts of the pair"),
     "choose_n": Mode("speedup at the N chosen against the best; error is regret"),
 }
 """In the order in which people read them."""

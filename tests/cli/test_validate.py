@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
@@ -75,3 +76,21 @@ def test_unreadable_cells_are_named_on_standard_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [["--mode", "unheard-of"], ["/no/such/folder"]])
 def test_misuse_is_refused(arguments: list[str]) -> None:
     assert validate(*arguments).exit_code == 2
+
+
+def test_every_row_is_drawn_once_and_the_page_names_it(tmp_path: Path) -> None:
+    page, picture = tmp_path / "r.html", tmp_path / "r.svg"
+    assert validate("--mode", "verify", "--figure", str(page)).exit_code == 0
+    assert validate("--mode", "verify", "--figure", str(picture)).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<circle") == text.count("<title>") - 1 == 89
+    assert "magicdec" in text
+    assert "http" not in text.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+    drawn = ElementTree.fromstring(picture.read_text(encoding="utf-8"))
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}circle"))) == 89
+
+
+def test_a_figure_of_another_format_is_misuse(tmp_path: Path) -> None:
+    result = validate("--mode", "verify", "--figure", str(tmp_path / "r.png"))
+    assert result.exit_code == 2
+    assert ".svg or .html" in result.output

@@ -9,6 +9,12 @@ from __future__ import annotations
 import pytest
 
 from capplan.estimate.batch_curve import BatchPoint, speedup_between
+from capplan.estimate.cuda_graphs import (
+    captured_tokens,
+    largest_captured_batch,
+    step_seconds,
+)
+from capplan.estimate.framework_tax import framework_tax
 from capplan.estimate.lengths import LengthSeries, extrapolate_length
 from capplan.estimate.round_transfer import MeasuredRound, RoundSetting, transfer_round_ratio
 from capplan.estimate.speculation import round_ratio
@@ -62,6 +68,36 @@ def test_the_best_length_moves_from_5_to_3_near_batch_32() -> None:
     assert best(16) == 5
     assert best(48) == 3
     assert best(128) == 3
+
+
+def with_graphs(batch: int, n: int) -> tuple[float, float]:
+    """Speedup at a batch, pessimistic and middle, where graphs end at vLLM's default."""
+    captured = captured_tokens(1024, n)
+    edge_s = target_s(largest_captured_batch(captured, n), n + 1)
+    tokens = batch * (n + 1)
+    _, mid, high = step_seconds(target_s(batch, n + 1), edge_s, tokens, captured)
+    decode_s = target_s(batch, 1) + OVERHEAD_S
+
+    def speedup(verify_s: float) -> float:
+        parts = round_ratio(n, draft_pass_s(batch, n), verify_s, decode_s, OVERHEAD_S)
+        return TOKENS[n] / float(parts)
+
+    return speedup(float(high)), speedup(float(mid))
+
+
+def test_three_drafts_gain_up_to_batch_128_and_lose_where_their_graphs_end() -> None:
+    assert with_graphs(128, 3) == pytest.approx((1.21, 1.21), rel=0.01)
+    assert with_graphs(129, 3)[1] < 0.5
+    # one draft is captured up to 256, and so is the better length between the two edges
+    assert with_graphs(129, 1)[1] > 1.1
+    assert with_graphs(257, 1)[1] < 0.5
+
+
+def test_switching_off_through_a_schedule_is_worse_than_a_small_gain() -> None:
+    # plain serving is 1.00; a schedule that drafts nothing at batch 128 pays its tax
+    off = 1 / (1 + framework_tax(128).mid)
+    assert off == pytest.approx(0.835, abs=0.005)
+    assert off < SPEEDUP[128][5] < SPEEDUP[128][3]
 
 
 @pytest.mark.parametrize("batch", BATCHES)

@@ -13,7 +13,6 @@ from capplan.estimate.acceptance import (
     replay_per_token,
     tokens_per_round_from_conditional,
     tokens_per_round_iid,
-    transfer_temperature,
 )
 
 ONE = np.array([0, 6])
@@ -134,17 +133,3 @@ def test_one_length_fits_no_decay() -> None:
 
 def test_acceptance_never_rises_above_one_however_the_ratio() -> None:
     assert decaying_rates(0.9, 1.2, 4).tolist() == [0.9, 1.0, 1.0, 1.0]
-
-
-def test_the_published_fall_with_temperature() -> None:
-    moved, added = transfer_temperature(np.array([1.0, 3.0]), 0.0, 1.0)
-    assert moved.tolist() == pytest.approx([1.0, 1 + 0.84 * 2.0])
-    assert added == pytest.approx(0.10)
-
-
-def test_temperature_transfer_there_and_back_changes_nothing() -> None:
-    there, _ = transfer_temperature(np.array([1.0, 2.5]), 0.2, 0.9)
-    back, _ = transfer_temperature(there, 0.9, 0.2)
-    assert back.tolist() == pytest.approx([1.0, 2.5])
-    same, added = transfer_temperature(np.array([2.5]), 0.6, 0.6)
-    assert (same[0], added) == (2.5, 0.0)

@@ -20,6 +20,8 @@ from capplan.estimate.evidence import (
     NOISY_FACTOR,
     evidence_from_profile,
 )
+from capplan.estimate.task_transfer import TASK_SPREAD, transfer_task
+from capplan.estimate.temperature import KEPT, Drafter
 from capplan.schema.profile import MemoryRecord, Role, Stability
 from capplan.schema.provenance import Kind, Source
 
@@ -54,11 +56,15 @@ def test_several_lengths_fit_the_fall_between_them(synthetic: Any) -> None:
     assert "fitted to these" in curve.definition
 
 
-def test_temperature_one_keeps_84_percent_of_the_accepted_tokens(synthetic: Any) -> None:
+def test_temperature_one_keeps_the_published_share_of_the_accepted_tokens(
+    synthetic: Any,
+) -> None:
     cold = curve_of([synthetic.fact(3, 2.2)])
     hot = curve_of([synthetic.fact(3, 2.2)], temperature=1.0)
-    assert hot.at(3) == pytest.approx(1 + 0.84 * 1.2)
-    assert hot.relative_se[3] == pytest.approx(np.hypot(cold.relative_se[3], 0.10))
+    kept = KEPT[Drafter.LLM]
+    assert hot.at(3) == pytest.approx(1 + kept.mid * 1.2)
+    added = kept.log_sd * (hot.at(3) - 1) / hot.at(3)
+    assert hot.relative_se[3] == pytest.approx(np.hypot(cold.relative_se[3], added))
     assert hot.source.kind is Kind.DERIVED
 
 
@@ -71,7 +77,7 @@ def test_values_at_the_nearest_temperature_win(synthetic: Any) -> None:
 def test_an_unknown_temperature_widens(synthetic: Any) -> None:
     known = curve_of([synthetic.fact(3, 2.2)]).relative_se[3]
     unknown = curve_of([synthetic.fact(3, 2.2, temperature=None)]).relative_se[3]
-    assert known == pytest.approx(SINGLE_SOURCE_RELATIVE_SE, rel=0.02)
+    assert known == pytest.approx(TASK_SPREAD * np.sqrt(2), rel=0.02)  # one text says little
     assert unknown == pytest.approx(np.hypot(known, UNKNOWN_TEMPERATURE_RELATIVE_SE))
 
 
@@ -87,7 +93,7 @@ def test_the_spread_between_tasks_is_the_interval_until_one_is_asked_for(synthet
     facts = [synthetic.fact(3, 2.0, task="maths"), synthetic.fact(3, 3.0, task="code")]
     everything = curve_of(facts)
     assert everything.at(3) == pytest.approx(2.5)
-    assert everything.relative_se[3] == pytest.approx(np.std([2.0, 3.0], ddof=1) / 2.5, rel=0.01)
+    assert everything.relative_se[3] == pytest.approx(transfer_task([2.0, 3.0]).log_sd, rel=0.01)
     code = curve_of(facts, task="Code")
     assert code.at(3) == pytest.approx(3.0)
     assert code.relative_se[3] == pytest.approx(SINGLE_SOURCE_RELATIVE_SE, rel=0.02)
