@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capplan import api
 from capplan.advice.rules import Context, moe_verification, speedup_straddles_one
+from capplan.api.plans import recommend
 from capplan.estimate.acceptance import tokens_per_round_iid
 from capplan.estimate.curves import AcceptanceCurve
 from capplan.facts.catalog import load_catalog
@@ -113,7 +113,7 @@ def test_without_acceptance_nothing_is_promised_and_what_is_missing_is_named() -
         gpu_price_usd_per_hour={"l20": 1},
         tensor_parallel=(2,),
     )
-    plan = api.recommend(request)
+    plan = recommend(request)
     assert {option.method for option in plan.options} == {Method.NONE}
     (rejection,) = plan.rejections
     assert (rejection.reason, rejection.count) == ("acceptance_unknown", 3)
@@ -215,7 +215,7 @@ def test_a_plan_for_the_mixture_carries_both_warnings() -> None:
         tensor_parallel=(2,),
         assumed_acceptance=0.5,
     )
-    plan = api.recommend(request)
+    plan = recommend(request)
     drafted = next(option for option in plan.options if option.method is Method.EAGLE3)
     context = Context(plan, drafted, moe_targets=request.targets)
     assert drafted.speedup.low < 1

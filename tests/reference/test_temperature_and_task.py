@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from capplan import api
+from capplan.api.validation import validate
 from capplan.estimate.temperature import KEPT, Drafter, predict_kept_share
 from capplan.resources import models_db_dir
 from capplan.validation.folder import read_published
@@ -16,7 +16,7 @@ from capplan.validation.scoring import ModeResult
 
 @cache
 def result(mode: str) -> ModeResult:
-    return api.validate(modes=[mode]).modes[mode]
+    return validate(modes=[mode]).modes[mode]
 
 
 def test_the_shipped_shares_are_what_all_published_sources_give_for_a_new_one() -> None:
