@@ -88,8 +88,8 @@ def evaluate_catalogue(
         request.slo,
     )
     note = (
-        f"constants of {engine.id}; a decode step was 4-8 % off on LLM x GPU pairs "
-        f"left out of the fit, this pairing was never measured"
+        f"constants of {engine.id}; on pairs of LLM and GPU left out of the fit (H100, H200, "
+        f"B200) a decode step was 4-8 % off; this pairing was never measured"
     )
     return Evaluated(drafting, tuple(choices), grid, Tier.DATASHEET, note, None)
 
