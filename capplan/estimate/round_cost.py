@@ -31,6 +31,12 @@ ROUND_FACTORS = (
     Factor("pass_ms", 0.25, 0.7),
 )
 ROUND_NOISE = 0.06
+_SPREADS = ((0.0, 0.0), (0.25, 0.6), (0.2, 0.0), (0.3, 0.0), (0.2, 0.0), (0.3, 1.0))
+"""How much each factor differs, in its logarithm, between engines and between deployments of one.
+
+Deployments differ more: a draft pass took 0.25 to 0.35 ms in one SGLang deployment and 1.9 ms in
+another, 0.3 to 2.1 ms in three of vLLM. Without that, one odd report would speak for its engine.
+"""
 
 _MATRIX_EFFICIENCY = 0.4
 _BANDWIDTH_EFFICIENCY = 0.85
@@ -59,6 +65,8 @@ class MachineRound:
         Parameters that one pass of a drafting head reads; None where a whole LLM drafts.
     draft
         The draft's own decode step, None for a head.
+    deployment
+        Who ran it: versions, flags and clients of one engine differ from one to the next.
     """
 
     target: DecodeSetting
@@ -66,6 +74,7 @@ class MachineRound:
     verified: float
     head_params: float | None
     draft: DecodeSetting | None
+    deployment: str = ""
 
 
 def round_work(setting: MachineRound, decode: PooledFit) -> Work:
@@ -89,9 +98,10 @@ def round_work(setting: MachineRound, decode: PooledFit) -> Work:
         s.drafted * _MS / step_s if is_head else 0.0,
     )
     engine: Group = ("engine", target.engine)
-    spreads = (None, 0.5, 0.2, 0.3, 0.2, 0.6)
+    deployment: Group = ("deployment", s.deployment)
     groups: tuple[tuple[tuple[Group, float], ...], ...] = tuple(
-        () if sd is None else ((engine, sd),) for sd in spreads
+        tuple((group, sd) for group, sd in ((engine, of_engine), (deployment, of_one)) if sd)
+        for of_engine, of_one in _SPREADS
     )
     return Work(amounts, groups)
 

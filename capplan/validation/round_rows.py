@@ -114,7 +114,8 @@ def _run(row: SpeedupRow, specs: Specs) -> KnownRun | None:
     head = None if draft is not None else _head_params(row, llm, specs)
     if draft is None and head is None:
         return None
-    machine = MachineRound(target, row.N, row.verify_tokens or row.N + 1.0, head, draft)
+    verified = row.verify_tokens or row.N + 1.0
+    machine = MachineRound(target, row.N, verified, head, draft, row.source_key)
     label = f"{row.target} + {row.draft} N={row.N:g}, {row.task}, {row.gpu} B={row.batch_size:g}"
     return KnownRun(row.source_key, llm.id, machine, row.tau, row.measured_speedup, label)
 
