@@ -22,13 +22,15 @@ def plan_situation(
     """Return what the rules look at of the recommended option."""
     best = plan.options[0]
     target, draft = llms.get(best.target), llms.get(best.draft or "")
-    two_llms = best.method is Method.DRAFT_MODEL and target is not None and draft is not None
+    families = None
+    if best.method is Method.DRAFT_MODEL and target is not None and draft is not None:
+        families = (target.family, draft.family)
     by_task = _by_task(best, acceptance)
     rate, acceptance_says = _acceptance(best)
     lengths, lengths_say = _lengths(plan)
     return Situation(
         pairing=_pairing(best, target, draft),
-        families=(target.family, draft.family) if two_llms else None,  # type: ignore[union-attr]
+        families=families,
         best_lengths=lengths,
         lengths_say=lengths_say,
         gains=_gains(plan),
