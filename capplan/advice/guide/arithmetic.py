@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from capplan.advice.guide.sheet import AuditEvidence, Found, Sheet
+from capplan.advice.guide.sheet import Found, Sheet
 from capplan.estimate.acceptance import tokens_per_round_iid
 from capplan.estimate.speculation import guide_speedup
 from capplan.schema.audit import ClaimVerdict, Finding
@@ -155,7 +155,7 @@ DERIVATIONS: tuple[Derivation, ...] = (
 )
 
 
-def derived_figures(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def derived_figures(sheet: Sheet) -> Iterator[Found]:
     """Recompute every figure that the guide's own figures determine."""
     for derivation in DERIVATIONS:
         inputs = tuple(sheet[claim] for claim in derivation.inputs)

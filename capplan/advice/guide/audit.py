@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
 
 from capplan.advice.guide import (
     arithmetic,
@@ -15,11 +16,11 @@ from capplan.advice.guide import (
     names,
     tables,
 )
-from capplan.advice.guide.sheet import AuditEvidence, Check, Sheet, uncheckable
+from capplan.advice.guide.sheet import AuditEvidence, EvidenceCheck, Sheet, SheetCheck, uncheckable
 from capplan.schema.audit import AuditedClaim, ClaimVerdict, Finding
 from capplan.schema.pairing import Claim
 
-CHECKS: tuple[Check, ...] = (
+AGAINST_EVIDENCE: tuple[EvidenceCheck, ...] = (
     names.rulings,
     measured.headline_speedups,
     measured.verification_cost,
@@ -35,6 +36,8 @@ CHECKS: tuple[Check, ...] = (
     hardware.bandwidth,
     hardware.memory,
     hardware.gpu_hours,
+)
+AGAINST_ITSELF: tuple[SheetCheck, ...] = (
     tables.promised_and_measured,
     formula.one_cost_ratio,
     tables.same_acceptance,
@@ -63,9 +66,12 @@ def audit_claims(claims: Iterable[Claim], evidence: AuditEvidence) -> tuple[Audi
     """
     sheet = Sheet(claims)
     found: defaultdict[str, list[Finding]] = defaultdict(list)
-    for check in CHECKS:
-        for claim_id, finding in check(sheet, evidence):
-            found[claim_id].append(finding)
+    checked = chain(
+        *(check(sheet, evidence) for check in AGAINST_EVIDENCE),
+        *(check(sheet) for check in AGAINST_ITSELF),
+    )
+    for claim_id, finding in checked:
+        found[claim_id].append(finding)
     return tuple(_audited(claim, found[claim.id]) for claim in sheet)
 
 

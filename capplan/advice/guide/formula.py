@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from capplan.advice.guide.sheet import (
-    AuditEvidence,
     Found,
     Sheet,
     inconsistent,
@@ -90,7 +89,7 @@ def rows_of(sheet: Sheet, prefix: str) -> tuple[str, ...]:
     return tuple(r for r in rows if r.startswith(prefix) and f"{r}-speedup" in ids)
 
 
-def one_cost_ratio(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def one_cost_ratio(sheet: Sheet) -> Iterator[Found]:
     """Ask whether one draft can give all rows of a table: its cost is the same in each.
 
     Task and temperature change acceptance, not the time of a draft pass. Rows of one table must
@@ -141,7 +140,7 @@ def _by_standard_formula(table: str, costs: Sequence[ImpliedCost]) -> Iterator[F
         yield cost.speedup_claim, reproduced(reason, source=_STANDARD)
 
 
-def off_rule(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def off_rule(sheet: Sheet) -> Iterator[Found]:
     """Hold the rule to switch off at high temperature to both formulas and its own table."""
     rows = rows_of(sheet, TABLES["temperatures"])
     coldest, hottest = rows[0], rows[-1]
@@ -164,7 +163,7 @@ def off_rule(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa:
         yield claim, inconsistent(reason, claims)
 
 
-def ceilings(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def ceilings(sheet: Sheet) -> Iterator[Found]:
     """Ask what its formula allows within its own rules on size, length and acceptance.
 
     Decoding one request reads the weights once a token, so a draft of a tenth of the bytes costs

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from capplan.advice.guide.arithmetic import RATIOS
 from capplan.advice.guide.sheet import (
-    AuditEvidence,
     Found,
     Sheet,
     inconsistent,
@@ -15,7 +14,7 @@ from capplan.advice.guide.sheet import (
 from capplan.schema.audit import ClaimVerdict, Finding
 
 
-def own_thresholds(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def own_thresholds(sheet: Sheet) -> Iterator[Found]:
     """Check statements of the guide about its own tables that are limits, not figures."""
     yield _tasks_above(sheet)
     yield _loss_above(sheet)
@@ -70,7 +69,7 @@ def _gain_up_to(sheet: Sheet) -> Found:
     return claim, Finding(verdict=verdict, reason=reason, claims=inside)
 
 
-def size_rule(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def size_rule(sheet: Sheet) -> Iterator[Found]:
     """Hold the pairings that the guide recommends to its own rule of size."""
     smallest, largest = sheet["rule-size-ratio-low"], sheet["rule-size-ratio-high"]
     rule = ("rule-size-ratio-low", "rule-size-ratio-high")

@@ -219,7 +219,7 @@ def _params(name: str) -> float | None:
     return float(found[1]) * (1e6 if found[2] == "M" else 1e9)
 
 
-def adaptive_gain(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def adaptive_gain(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - EvidenceCheck
     """Say what an adaptive length that exists was measured to gain over a fixed 5."""
     runs = [run for run in evidence.runs if run.source_key == "vllm_adaptive"]
     fixed = {run.load: run.speedup for run in runs if run.method == "fixed k=5"}

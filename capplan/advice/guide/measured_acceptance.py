@@ -92,7 +92,7 @@ _TASK_PREFIX = "Spec-Bench "
 _OVERALL = "Overall"
 
 
-def task_order(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def task_order(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - EvidenceCheck
     """Ask whether maths gains least and translation most, as the guide has it."""
     tables = _spec_bench(evidence.runs)
     if not tables:

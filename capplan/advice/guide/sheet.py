@@ -86,7 +86,10 @@ class AuditEvidence:
 
 Found = tuple[str, Finding]
 """A claim's id and what was found about it."""
-Check = Callable[[Sheet, AuditEvidence], Iterator[Found]]
+EvidenceCheck = Callable[[Sheet, AuditEvidence], Iterator[Found]]
+"""Holds figures against what stands outside the guide."""
+SheetCheck = Callable[[Sheet], Iterator[Found]]
+"""Holds figures of the guide against one another."""
 
 
 def published(reference: str, date: str | None = None) -> Source:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from capplan.advice.guide.formula import TABLES, rows_of
-from capplan.advice.guide.sheet import AuditEvidence, Found, Sheet, inconsistent, reproduced
+from capplan.advice.guide.sheet import Found, Sheet, inconsistent, reproduced
 from capplan.schema.audit import ClaimVerdict, Finding
 from capplan.units import SECONDS_PER_MONTH, TOKENS_PER_MILLION
 
@@ -18,7 +18,7 @@ _PROMISES = (
 )
 
 
-def same_acceptance(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def same_acceptance(sheet: Sheet) -> Iterator[Found]:
     """Find equal acceptance with unequal speedup among the tables of its one pairing."""
     rows = (
         "pair-qwen3.5-72b",
@@ -38,7 +38,7 @@ def same_acceptance(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  
             yield f"{row}-speedup", inconsistent(reason, tuple(f"{r}-speedup" for r in unlike))
 
 
-def promised_and_measured(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def promised_and_measured(sheet: Sheet) -> Iterator[Found]:
     """Hold what the guide promises for its pairing to what it says it measured on it."""
     measured = {f"a100-n{n}-decode": n for n in (3, 5, 7)}
     best = max(measured, key=lambda claim: sheet[claim])
@@ -53,7 +53,7 @@ def promised_and_measured(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Fou
         yield claim, finding(reason, (best, "a100-none-decode"), reached)
 
 
-def lengths(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def lengths(sheet: Sheet) -> Iterator[Found]:
     """Hold the rules on length against each other."""
     least, most = sheet["rule-n-low"], sheet["rule-n-high"]
     low, high = sheet["adaptive-min-n"], sheet["adaptive-max-n"]
@@ -84,7 +84,7 @@ class _CostRow:
     high: float
 
 
-def cost_table(sheet: Sheet, evidence: AuditEvidence) -> Iterator[Found]:  # noqa: ARG001 - a Check
+def cost_table(sheet: Sheet) -> Iterator[Found]:
     """Find the utilisation at which each row's monthly bill gives its price per million.
 
     ``price = bill / (throughput * seconds in a month * utilisation)``; one deployment has one
