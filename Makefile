@@ -6,6 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INPUTS := pyproject.toml constraints/tests.txt
 PROFILE := capplan-profile.json
+LOOKUP_PROFILE := capplan-profile-ngram.json
 PLAN := capplan-plan.json
 REPORT := capplan-report.html
 HAS_GPU := $(shell nvidia-smi -L >/dev/null 2>&1 && echo yes)
@@ -15,33 +16,41 @@ HAS_GPU := $(shell nvidia-smi -L >/dev/null 2>&1 && echo yes)
 DEMO_USD_PER_HOUR ?= $(if $(HAS_GPU),3.00,0.10)
 DEMO_BUDGET_USD ?= 3000
 DEMO_RENTED_TARGET ?= meta-llama/Llama-3.1-8B-Instruct
-# Minutes of measuring at most; a second run goes on where the first one ran out of time.
-DEMO_MINUTES ?= $(if $(wildcard $(PROFILE)),0.75,3.5)
+# Minutes of measuring at most, each way to draft; a second run goes on where the first ran out.
+DEMO_MINUTES ?= $(if $(wildcard $(PROFILE)),0.5,2)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint check format device-wheels clean
+.PHONY: help demo test test-vllm lint check format device-wheels clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.demo ## Profile an LLM on this machine and plan with it
+demo: $(VENV)/.demo ## Profile an LLM on this machine, with a draft model and with lookup, and plan with both
 	$(BIN)/capplan profile --demo --resume --budget-minutes $(DEMO_MINUTES) -o $(PROFILE)
+	$(BIN)/capplan profile --demo --method ngram --resume --budget-minutes $(DEMO_MINUTES) \
+		-o $(LOOKUP_PROFILE)
 	@target=$$($(BIN)/python -c 'import capplan; \
 		print(capplan.load_profile("$(PROFILE)").profile.target.spec.id)') && \
 	set -x && \
-	$(BIN)/capplan recommend --profile $(PROFILE) --target "$$target" \
+	$(BIN)/capplan recommend --profile $(PROFILE) --profile $(LOOKUP_PROFILE) --target "$$target" \
 		--target $(DEMO_RENTED_TARGET) --gpu-price profile=$(DEMO_USD_PER_HOUR) \
 		--budget $(DEMO_BUDGET_USD) --rate 6/min --prompt-tokens 256 --output-tokens 128 \
 		--plan-json $(PLAN) -o $(REPORT)
 	@echo
 	@echo "Written: $(REPORT)   the report; open it in a browser: file://$(CURDIR)/$(REPORT)"
 	@echo "         $(PLAN)     the plan; for example: $(BIN)/capplan report $(PLAN)"
-	@echo "         $(PROFILE)  what was measured here (with its .npz sidecar)"
+	@echo "         $(PROFILE), $(LOOKUP_PROFILE)"
+	@echo "             what was measured here, with a draft model and with lookup (and .npz sidecars)"
 	@echo "This machine was priced at $(DEMO_USD_PER_HOUR) USD an hour, an example:" \
 		"make demo DEMO_USD_PER_HOUR=..."
 
 test: $(VENV)/.dev ## Run the tests
 	$(BIN)/python -m pytest
+
+# Threads of one core each: on a small machine the libraries otherwise fight over the cores.
+test-vllm: ## Run the tests that need a real vLLM, in an environment of their own
+	python=$$(tools/vllm_environment.sh $(PYTHON)) && \
+		PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 "$$python" -m pytest -m vllm tests/vllm
 
 lint: $(VENV)/.dev ## Style, types and import contracts
 	$(BIN)/ruff check .

@@ -16,10 +16,14 @@
     │   └── PlanVersionError              written by a newer capplan
     ├── CalibrationError         exit 1   profiles that no better constants come from
     │   └── CalibrationFileError          not a calibration, damaged, or written by a newer capplan
+    ├── ResultsFileError         exit 1   another tool's file that cannot be imported
     ├── CheckpointError          exit 1   a checkpoint that cannot be loaded (cut GGUF, pickle)
     ├── PromptsError             exit 1   a prompts file that cannot be used
     ├── DeviceError              exit 1   the device asked for is not there, or too small
+    ├── EngineError              exit 1   an inference engine did not start, died or fell silent
     ├── MissingPackageError      exit 1   an optional package is missing; gives the install line
+    ├── MetricsError             exit 1   text that is no metrics exposition, or of no known engine
+    ├── ServerError              exit 1   a server that does not answer, or not as it should
     ├── StorageError             exit 1   a file could not be written (disk full, no permission)
     └── Interrupted              exit 130 Ctrl-C: what was finished is on disk
 
@@ -107,6 +111,10 @@ class CalibrationFileError(CalibrationError):
     """Not a calibration file that can be used."""
 
 
+class ResultsFileError(CapplanError):
+    """A result file of another tool that cannot be imported."""
+
+
 class CheckpointError(CapplanError):
     """A checkpoint that cannot be loaded."""
 
@@ -117,6 +125,10 @@ class PromptsError(CapplanError):
 
 class DeviceError(CapplanError):
     """The device asked for is absent or too small."""
+
+
+class EngineError(CapplanError):
+    """An inference engine did not start, refused, died or fell silent."""
 
 
 class MissingPackageError(CapplanError):
@@ -139,6 +151,14 @@ class MissingPackageError(CapplanError):
         )
         self.package = package
         self.extra = extra
+
+
+class MetricsError(CapplanError):
+    """Text that holds no engine's metrics."""
+
+
+class ServerError(CapplanError):
+    """A server that does not answer, or not as an inference server does."""
 
 
 class StorageError(CapplanError):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from capplan.schema.profile import (
@@ -158,7 +159,9 @@ def measure_acceptance(bench: Bench, point: AcceptancePoint) -> Traced:
         generated_tokens=sum(len(g.generated_ids) for g in generations),
         seed=bench.seed,
     )
-    return Traced(cell, {"offsets": trace.offsets, **trace.arrays})
+    prompts = np.array([len(g.prompt_ids) for g in generations], dtype=np.int32)
+    arrays = {"offsets": trace.offsets, "prompt_tokens": prompts, **trace.arrays}
+    return Traced(cell, arrays)
 
 
 def _write(bench: Bench, point: AcceptancePoint) -> None:

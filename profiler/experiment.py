@@ -109,6 +109,8 @@ class Wishes:
     contexts: tuple[int, ...] | None = None
     max_tokens: int | None = None
     requests_per_task: int | None = None
+    lengths: tuple[int, ...] | None = None
+    """Speculation lengths to run."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ def build_plan(
         What drafts: a draft model is timed as well, a lookup costs no pass, and without a draft
         there is neither a trace nor a round.
     """
+    grid = replace(grid, rounds_lengths=wishes.lengths or grid.rounds_lengths)
     batches = wishes.batches or grid.batches
     contexts = wishes.contexts or grid.contexts
     temperatures = wishes.temperatures or DEFAULT_TEMPERATURES
@@ -234,9 +237,10 @@ def _rounds_points(
 ) -> Iterable[RoundsPoint]:
     """Every length at the lowest temperature, the probe length at the others, on one task."""
     lowest = min(temperatures)
-    lengths = sorted(grid.rounds_lengths, key=lambda n: (n != PROBE_LENGTH, n))
+    probe = PROBE_LENGTH if PROBE_LENGTH in grid.rounds_lengths else max(grid.rounds_lengths)
+    lengths = sorted(grid.rounds_lengths, key=lambda n: (n != probe, n))
     for temperature in sorted(temperatures):
-        for length in lengths if temperature == lowest else (PROBE_LENGTH,):
+        for length in lengths if temperature == lowest else (probe,):
             for sampling in _samplings(temperature, draft):
                 yield RoundsPoint(tasks[0], temperature, length, sampling)
 

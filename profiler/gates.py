@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise
 from statistics import median
 
+from capplan.profiles.losslessness import losslessness_verdict
 from capplan.schema.profile import (
     Phase,
     Profile,
     ProfiledLlm,
     Role,
-    RoundsCell,
     Stability,
     TimingCell,
     Verdict,
@@ -39,7 +39,8 @@ def judge_profile(
             judge_sentinel(sentinel_medians_s),
             *_falling_times(profile.timing),
             _bandwidth(profile.timing, profile.target, peak_bytes_per_s),
-            *_lossless(profile.rounds, profile.target.dtype),
+            *_lossless(profile),
+            losslessness_verdict(profile.losslessness, profile.target.dtype),
         ]
     )
 
@@ -98,9 +99,13 @@ def _bandwidth(
     return doubt("implied_bandwidth_bytes_per_s", implied, limit, remedy, Stability.INVALID)
 
 
-def _lossless(rounds: Sequence[RoundsCell], dtype: str) -> Iterable[Verdict]:
-    """Compare texts at temperature 0. In low precision near-ties may end either way."""
-    for cell in rounds:
+def _lossless(profile: Profile) -> Iterable[Verdict]:
+    """Compare texts at temperature 0. In low precision near-ties may end either way.
+
+    An engine's texts were scored and are judged by what differs, not by how many do.
+    """
+    dtype = profile.target.dtype
+    for cell in profile.rounds if not profile.losslessness else ():
         if cell.identical_outputs is None or cell.identical_outputs == cell.requests:
             continue
         share = cell.identical_outputs / cell.requests

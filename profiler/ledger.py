@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from capplan.errors import ProfileError
 from capplan.profiles.store import StoredProfile, save_profile
 from capplan.schema.profile import (
+    AcceptanceCell,
+    EngineMemory,
+    LosslessnessCell,
     MemoryRecord,
     Profile,
     RoundsCell,
@@ -112,6 +115,40 @@ class Ledger:
     def add_rounds(self, cell: RoundsCell) -> None:
         """Add a cell of really run speculation."""
         self._update(rounds=(*self._profile.rounds, cell))
+
+    def add_steps(self, cells: Sequence[TimingCell]) -> None:
+        """Add step times of an engine."""
+        self._update(timing=(*self._profile.timing, *cells))
+
+    def add_engine_trace(self, cell: AcceptanceCell, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Add what an engine accepted; the trace of a run that was killed is replaced."""
+        same = ("task", "temperature", "draft_sampling", "max_num_speculative_tokens")
+        places = [
+            index
+            for index, one in enumerate(self._profile.acceptance)
+            if all(getattr(one, name) == getattr(cell, name) for name in same)
+        ]
+        cells = list(self._profile.acceptance)
+        index = places[0] if places else len(cells)
+        cells[index : index + 1] = [cell]
+        for name, values in arrays.items():
+            self._arrays[f"acceptance/{index}/{name}"] = values
+        self._update(acceptance=tuple(cells))
+
+    def put_rounds(self, cell: RoundsCell) -> None:
+        """Add the rounds of an engine, in the place of those measured before at this point."""
+        point, batch = rounds_point(cell), cell.batch
+        kept = [c for c in self._profile.rounds if (rounds_point(c), c.batch) != (point, batch)]
+        self._update(rounds=(*kept, cell))
+
+    def add_losslessness(self, cell: LosslessnessCell) -> None:
+        """Add a comparison of texts with and without speculation."""
+        self._update(losslessness=(*self._profile.losslessness, cell))
+
+    def add_engine_memory(self, memory: EngineMemory) -> None:
+        """Note what a configuration took, once."""
+        if memory not in self._profile.engine_memory:
+            self._update(engine_memory=(*self._profile.engine_memory, memory))
 
     def skip(self, what: str, reason: str) -> None:
         """Note what was asked for and not measured."""

@@ -36,6 +36,8 @@ class LoadRequest:
     dummy_weights: bool = False
     target_id: str | None = None
     """Name to record for the target where it is not the one it was found by."""
+    draft_id: str | None = None
+    """The same for the draft."""
 
 
 @dataclass(frozen=True)

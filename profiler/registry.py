@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module, metadata
 
 from capplan.errors import CapplanError, DeviceError, MissingPackageError, UnknownIdError
 from capplan.schema.profile import Device
+from profiler.engine import EngineFactory
 from profiler.protocol import Backend
 from profiler.telemetry.base import Telemetry
 
@@ -28,6 +30,10 @@ class _Entry:
     extra: str
     needs: tuple[Need, ...]
     hidden: bool = False
+    reads_checkpoints: bool = False
+    """Whether targets and drafts are checkpoints on this machine."""
+    is_engine: bool = False
+    """Whether it serves requests whole (:mod:`profiler.engine`), not pass by pass."""
 
 
 _BACKENDS = {
@@ -43,6 +49,25 @@ _BACKENDS = {
             Need("gguf", "0.17"),
             Need("accelerate", "1.0"),
         ),
+        reads_checkpoints=True,
+    ),
+    "vllm": _Entry(
+        feature="profiling with vLLM",
+        module="profiler.backends.vllm_engine",
+        attribute="VllmFactory",
+        extra="vllm",
+        needs=(),
+        reads_checkpoints=True,
+        is_engine=True,
+    ),
+    "fake-engine": _Entry(
+        feature="the fake engine",
+        module="profiler.backends.fake_engine",
+        attribute="FakeEngineFactory",
+        extra="",
+        needs=(),
+        hidden=True,
+        is_engine=True,
     ),
     "fake": _Entry(
         feature="the fake backend",
@@ -80,10 +105,35 @@ def available_backends() -> list[BackendStatus]:
 
 def _status(name: str) -> BackendStatus:
     entry = _BACKENDS[name]
+    if name == "vllm":
+        return _vllm_status(entry)
     missing = tuple(f"{n.distribution}>={n.minimum}" for n in entry.needs if not _satisfied(n))
     install = f"pip install 'capplan[{entry.extra}]'" if missing else ""
     found = (f"{n.distribution} {_version(n.distribution)}" for n in entry.needs if _satisfied(n))
     return BackendStatus(name, not missing, missing, install, ", ".join(found))
+
+
+def _vllm_status(entry: _Entry) -> BackendStatus:
+    """Say which vLLM is there: one of two distributions will do."""
+    try:
+        found = import_module("profiler.backends.vllm_versions").require_vllm()
+    except MissingPackageError as error:
+        install = f"pip install 'capplan[{entry.extra}]'"
+        return BackendStatus("vllm", False, (error.package,), install)
+    known = "" if found.is_known else ", a version that capplan does not know"
+    return BackendStatus("vllm", True, (), "", f"{found.distribution} {found.version}{known}")
+
+
+def is_engine(name: str) -> bool:
+    """Whether a backend is an engine that serves requests whole."""
+    return _usable(name).is_engine
+
+
+def create_engine(name: str) -> EngineFactory:
+    """Make what starts engines; errors as in :func:`create_backend`."""
+    entry = _usable(name)
+    factory: EngineFactory = getattr(import_module(entry.module), entry.attribute)()
+    return factory
 
 
 def create_backend(name: str) -> Backend:
@@ -96,6 +146,26 @@ def create_backend(name: str) -> Backend:
     MissingPackageError
         If a package it needs is absent or too old.
     """
+    entry = _usable(name)
+    backend: Backend = getattr(import_module(entry.module), entry.attribute)()
+    return backend
+
+
+def check_checkpoints(backend: str, names: Sequence[str], dummy_weights: bool) -> None:
+    """Find what a backend would load, before the seconds that importing its libraries takes.
+
+    Raises
+    ------
+    CapplanError
+        As :func:`create_backend`, or because a checkpoint is unknown or cannot be read.
+    """
+    if _usable(backend).reads_checkpoints:
+        find = import_module("profiler.backends.checkpoints").find_checkpoint
+        for name in names:
+            find(name, dummy_weights)
+
+
+def _usable(name: str) -> _Entry:
     entry = _BACKENDS.get(name)
     if entry is None:
         raise UnknownIdError(
@@ -106,15 +176,21 @@ def create_backend(name: str) -> Backend:
             raise MissingPackageError(
                 entry.feature, f"{need.distribution}>={need.minimum}", entry.extra
             )
-    backend: Backend = getattr(import_module(entry.module), entry.attribute)()
-    return backend
+    return entry
 
 
 def demo_target() -> tuple[str, str]:
     """Return path and id of the embedded checkpoint, fetched into the user's cache if need be."""
-    create_backend("torch")
+    _usable("torch")  # converting it takes torch and transformers
     embedded = import_module("profiler.backends.embedded")
     return str(embedded.demo_checkpoint()), str(embedded.DEMO_ID)
+
+
+def demo_draft() -> tuple[str, str]:
+    """Return path and id of the embedded draft for the embedded checkpoint."""
+    _usable("torch")
+    embedded = import_module("profiler.backends.embedded_draft")
+    return str(embedded.demo_draft()), str(embedded.DEMO_DRAFT_ID)
 
 
 def open_telemetry(device: str) -> Telemetry:

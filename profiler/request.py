@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,7 @@ from typing import Literal
 from capplan.errors import ProfileError, StorageError
 from capplan.files import remove_parts
 from capplan.profiles.store import StoredProfile, load_profile
+from capplan.schema.pairing import Method
 from profiler.experiment import Wishes
 from profiler.prompts import PromptSet
 
@@ -25,14 +27,23 @@ class SessionRequest:
     target: str | None = None
     """None profiles the embedded checkpoint (``demo``)."""
     draft: str | None = None
+    draft_id: str | None = None
+    """Name to record for the draft where it is not the one it was found by."""
     prompt_lookup: tuple[int, int] | None = None
     """(min, max) of an n-gram draft; exclusive with ``draft``."""
+    method: Method | None = None
+    """How an engine drafts; None: by a draft LLM or prompt lookup, whichever is given."""
+    tensor_parallel: int = 1
+    gpu_memory_utilization: float | None = None
+    """Share of the GPU that an engine may take; None: its adapter's default."""
+    synthetic: bool = False
+    """Whether an engine is also run with drafts that are accepted by chance."""
     backend: str = "torch"
     device: str = "auto"
     dtype: str = "auto"
     weights: Literal["real", "dummy"] = "real"
-    prompts: Path | None = None
-    """None: the shipped prompts."""
+    prompts: Path | Sequence[Path] | None = None
+    """One file or several, each a task; none: the shipped prompts."""
     wishes: Wishes = field(default_factory=Wishes)
     seed: int = 0
     budget_minutes: float | None = None
@@ -44,7 +55,7 @@ class SessionRequest:
         lookup = self.prompt_lookup or (None, None)
         return {
             "target": self.target,
-            "draft": self.draft,
+            "draft": self.draft_id or self.draft,
             "prompt_lookup_min": lookup[0],
             "prompt_lookup_max": lookup[1],
             "backend": self.backend,
@@ -57,6 +68,11 @@ class SessionRequest:
             "contexts": self.wishes.contexts,
             "max_tokens": self.wishes.max_tokens,
             "requests_per_task": self.wishes.requests_per_task,
+            "lengths": self.wishes.lengths,
+            "method": None if self.method is None else self.method.value,
+            "tensor_parallel": None if self.tensor_parallel == 1 else self.tensor_parallel,
+            "gpu_memory_utilization": self.gpu_memory_utilization,
+            "synthetic": self.synthetic or None,
             "seed": self.seed,
         }
 

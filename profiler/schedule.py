@@ -61,11 +61,11 @@ class Pace:
         self._limit_s = limit_s
         self._durations_s: dict[tuple[type, bool], list[float]] = defaultdict(list)
 
-    def note(self, point: Point, seconds: float, *, text_written: bool = False) -> None:
+    def note(self, point: object, seconds: float, *, text_written: bool = False) -> None:
         """Note how long a cell took; scoring text that is there is a kind of its own."""
         self._durations_s[type(point), text_written].append(seconds)
 
-    def expected_s(self, point: Point, *, text_written: bool = False) -> float | None:
+    def expected_s(self, point: object, *, text_written: bool = False) -> float | None:
         """Return the mean of cells of its kind, of all cells if there is none, or None.
 
         Scoring text that is already written costs little beside writing it: nothing is expected
@@ -77,7 +77,7 @@ class Pace:
         everything = [s for durations in self._durations_s.values() for s in durations]
         return fmean(own or everything) if everything else None
 
-    def eta_s(self, points: Sequence[Point], written: Container[Point] = ()) -> float | None:
+    def eta_s(self, points: Sequence[object], written: Container[object] = ()) -> float | None:
         """Return the seconds that these points will take at the pace so far."""
         expected = [self.expected_s(point, text_written=point in written) for point in points]
         known = [seconds for seconds in expected if seconds is not None]
@@ -86,7 +86,7 @@ class Pace:
         left_s = self._left_s()
         return sum(known) if left_s is None else max(0.0, min(sum(known), left_s))
 
-    def refusal(self, point: Point, *, text_written: bool = False) -> str:
+    def refusal(self, point: object, *, text_written: bool = False) -> str:
         """Return why a point is left out, or nothing if there is time for it."""
         left_s = self._left_s()
         if left_s is None or self._limit_s is None:

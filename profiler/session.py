@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
@@ -14,15 +14,27 @@ from pydantic import ValidationError
 import capplan
 from capplan.errors import CapplanError, Interrupted, ProfileError
 from capplan.profiles.store import StoredProfile
+from capplan.schema.pairing import Method
 from capplan.schema.profile import Profile
 from profiler import cells
 from profiler.cells import Bench, Point, TokenIds
+from profiler.engine import EngineFactory
+from profiler.engine_session import run_engine
 from profiler.environment import describe
 from profiler.experiment import AcceptancePoint, ExperimentPlan, Wishes, build_plan, default_grid
 from profiler.ledger import Ledger, check_same_setup
 from profiler.prompts import PromptSet, embedded_prompts, load_prompts, too_long_error
 from profiler.protocol import Backend, LoadRequest, TimingPoint
-from profiler.registry import create_backend, demo_target, null_telemetry, open_telemetry
+from profiler.registry import (
+    check_checkpoints,
+    create_backend,
+    create_engine,
+    demo_draft,
+    demo_target,
+    is_engine,
+    null_telemetry,
+    open_telemetry,
+)
 from profiler.request import SessionRequest, check_writable, earlier_profile
 from profiler.schedule import Pace, Progress, ordered, pending
 from profiler.telemetry.base import Telemetry
@@ -39,6 +51,7 @@ def run_session(
     clock: Clock | None = None,
     telemetry: Telemetry | None = None,
     backend: Backend | None = None,
+    engine: EngineFactory | None = None,
 ) -> StoredProfile:
     """Measure a pairing and write its profile, cell by cell.
 
@@ -48,7 +61,7 @@ def run_session(
         What to do.
     on_progress
         Called before each cell and after the last.
-    clock, telemetry, backend
+    clock, telemetry, backend, engine
         Handed in by tests; by default the real ones.
 
     Raises
@@ -56,11 +69,17 @@ def run_session(
     CapplanError
         With a remedy; every finished cell is on disk.
     """
+    request = with_demo_draft(request)
     prompts = load_prompts(request.prompts) if request.prompts else embedded_prompts()
     earlier = earlier_profile(request, prompts)
     if earlier is not None and earlier.profile.complete:
         return earlier
     check_writable(request.output)
+    if backend is None:
+        named = [name for name in (request.target, request.draft) if name]
+        check_checkpoints(request.backend, named, request.weights == "dummy")
+    if engine is not None or (backend is None and is_engine(request.backend)):
+        return _run_engine(request, prompts, earlier, engine, clock, telemetry, on_progress)
     run = _Run(
         request,
         prompts,
@@ -76,6 +95,33 @@ def run_session(
         raise run.interrupted() from None
     finally:
         run.backend.close()
+        watch.close()
+
+
+def with_demo_draft(request: SessionRequest) -> SessionRequest:
+    """Complete a request that leaves the draft of the embedded LLM to us."""
+    if request.target or request.draft or request.method is not Method.DRAFT_MODEL:
+        return request
+    draft, draft_id = demo_draft()
+    return replace(request, draft=draft, draft_id=draft_id)
+
+
+def _run_engine(
+    request: SessionRequest,
+    prompts: PromptSet,
+    earlier: StoredProfile | None,
+    engine: EngineFactory | None,
+    clock: Clock | None,
+    telemetry: Telemetry | None,
+    on_progress: Callable[[Progress], None],
+) -> StoredProfile:
+    factory = engine or create_engine(request.backend)
+    watch = telemetry or open_telemetry(request.device)
+    try:
+        return run_engine(
+            request, prompts, earlier, factory, clock or MonotonicClock(), watch, on_progress
+        )
+    finally:
         watch.close()
 
 
@@ -119,6 +165,7 @@ class _Run:
                 target=target,
                 target_id=target_id,
                 draft=request.draft,
+                draft_id=request.draft_id,
                 prompt_lookup=request.prompt_lookup,
                 device=request.device,
                 dtype=request.dtype,
@@ -156,6 +203,8 @@ class _Run:
             arrays = dict(self.earlier.arrays)
         self.ledger = Ledger(self.request.output, fresh, arrays)
         self.ledger.peak_memory_bytes_per_s = watch.peak_memory_bytes_per_s()
+        if self.prompts.left_out:
+            self.ledger.skip("prompts", self.prompts.left_out_text)
         return self.ledger
 
     def plan(self) -> ExperimentPlan:
@@ -166,6 +215,7 @@ class _Run:
             draft = "lookup"
         assert self.ledger is not None, "open_ledger() comes first"
         device = self.ledger.profile.environment.device.kind
+        assert device != "unknown", "this machine's own device is known"
         grid = default_grid(device, demo=request.target is None)
         plan = build_plan(grid, request.wishes, self.prompts.tasks, draft)
         if request.weights == "dummy":
@@ -189,16 +239,16 @@ class _Run:
         )
 
     def encode(self, plan: ExperimentPlan) -> dict[str, list[TokenIds]]:
-        """Tokenise every prompt; each must leave room for the text to be generated."""
+        """Tokenise the prompts asked for; each must leave room for the text to be generated."""
         limit = self.backend.max_context() - plan.max_tokens
         encoded: dict[str, list[TokenIds]] = {}
         for task, prompts in self.prompts.by_task.items():
-            for prompt in prompts:
+            for prompt in prompts[: plan.requests_per_task]:
                 ids = self.backend.encode(prompt.text)
                 if len(ids) > limit:
                     raise too_long_error(self.prompts.source, prompt, len(ids), limit)
                 encoded.setdefault(task, []).append(ids)
-        return {task: ids[: plan.requests_per_task] for task, ids in encoded.items()}
+        return encoded
 
     def measure(self, bench: Bench, ledger: Ledger, pace: Pace) -> bool:
         """Measure what is missing, saving after every cell. True if nothing was left for later."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,15 @@ def _helper(name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def synthetic() -> Any:
+    """The module that makes profiles with known coefficients."""
+    return _helper("synthetic_profiles")
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +48,9 @@ def tiny_llms() -> Any:
 def planted_engine() -> Any:
     """The module that makes profiles of an H100 from planted engine constants."""
     return _helper("planted_engine")
+
+
+@pytest.fixture(scope="session")
+def stand_in() -> Any:
+    """The module with StandIn, a loopback server that behaves as an engine, or badly."""
+    return _helper("stand_in_server")

@@ -166,7 +166,8 @@ def _gpu(device: Device, catalog: Catalog) -> GpuSpec:
             f"{device.name} ran with MIG on: a part of a GPU has not the whole one's rates.",
             "Use the profile itself: capplan recommend --profile FILE --gpu-price profile=USD.",
         )
-    gpu_id = gpu_id_from_device_name(device.name, device.memory_bytes / BYTES_PER_MIB)
+    mib = device.memory_bytes / BYTES_PER_MIB if device.memory_bytes is not None else None
+    gpu_id = gpu_id_from_device_name(device.name, mib)
     try:
         gpu = catalog.gpu(gpu_id) if gpu_id is not None else None
     except UnknownIdError:

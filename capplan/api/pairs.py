@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from capplan.deploy.vllm import pair_config
+from capplan.deploy.from_option import pair_config
 from capplan.errors import RequestError
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.facts.engines import load_engine

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -11,7 +10,16 @@ import capplan
 from capplan.advice.guide.checklist import guide_checklist
 from capplan.advice.rules import advise
 from capplan.api.guide import audit_guide
-from capplan.deploy.vllm import context_limit, launch_command
+from capplan.api.observed import split_observed, temperature_notes, with_observed
+from capplan.deploy.command import render_command
+from capplan.deploy.from_option import (
+    LaunchChoices,
+    longest_request,
+    settings_from_option,
+    unsupported_reason,
+)
+from capplan.deploy.notes import launch_notes
+from capplan.deploy.versions import parse_version
 from capplan.errors import RequestError
 from capplan.estimate.evidence import evidence_from_profile
 from capplan.facts.api_prices import current_api_prices, find_api_prices, hosted_as
@@ -35,6 +43,9 @@ from capplan.schema.profile import NgramDraft
 from capplan.schema.provenance import Kind
 from capplan.units import BYTES_PER_MIB
 
+LAUNCH_ENGINE = "vllm==0.33"
+"""What the launch text of a plan is written for."""
+
 _PRICE_TIERS = ("list", "secure", "community", "marketplace")
 """Known even where no row is of one; a price file may name others."""
 
@@ -55,6 +66,7 @@ def recommend(
         targets and drafts may be directories with a ``config.json``.
     profiles
         Profiles to use: their acceptance holds on any hardware, their step times on theirs.
+        Those that only observed a served load (``capplan import``) give acceptance.
     catalog
         Facts; the shipped ones by default.
     now
@@ -79,22 +91,7 @@ def recommend(
     """
     catalog = catalog if catalog is not None else load_catalog()
     now = now if now is not None else datetime.now(UTC)
-    engine = load_engine(request.engine)
-    named = [NamedCalibration(stored.calibration, stored.path.name) for stored in calibrations]
-    check_calibrations(named, engine)
-    machines = [_machine(stored, catalog) for stored in profiles]
-    catalog = _with_checkpoints(catalog, request, machines)
-    request = _resolved(request, catalog, machines)
-    inputs = PlanInputs(
-        gpus={gpu.id: gpu for gpu in catalog.gpus},
-        llms={llm.id: llm for llm in catalog.llms},
-        pairings=catalog.pairings,
-        acceptance=catalog.acceptance,
-        prices=catalog.prices,
-        engine=engine,
-        machines=machines,
-        calibrations=named,
-    )
+    request, inputs = plan_inputs(request, profiles, catalog, calibrations)
     outcome = search(inputs, request)
     launched = [_with_launch(option, inputs, request) for option in outcome.options]
     baseline = outcome.baseline
@@ -106,19 +103,56 @@ def recommend(
         options=tuple(launched),
         baseline=_with_launch(baseline, inputs, request) if baseline is not None else None,
         rejections=outcome.rejections,
-        assumptions=(*assumptions(outcome, request, engine), _price_origin(catalog)),
-        profiles=tuple(machine.evidence.profile.id for machine in machines),
+        assumptions=(
+            *assumptions(outcome, request, inputs.engine),
+            *temperature_notes(split_observed(profiles)[1], request),
+            _price_origin(catalog),
+        ),
+        profiles=tuple(stored.profile.id for stored in profiles),
         candidates=outcome.candidates,
     )
-    experts = {llm.id for llm in catalog.llms if llm.is_moe}
+    experts = {llm.id for llm in inputs.llms.values() if llm.is_moe}
     if request.compare_api and plan.options:
         plan = plan.model_copy(
             update={"api_comparisons": compare_with_apis(plan, request.compare_api, now=now)}
         )
     advice = advise(plan, as_of=now.date(), moe_targets=experts)
-    llms = {llm.id: llm for llm in catalog.llms}
-    checklist = guide_checklist(plan, llms, catalog.acceptance)
+    checklist = guide_checklist(plan, dict(inputs.llms), catalog.acceptance)
     return plan.model_copy(update={"advice": advice, "guide_checklist": checklist})
+
+
+def plan_inputs(
+    request: PlanRequest,
+    profiles: Sequence[StoredProfile] = (),
+    catalog: Catalog | None = None,
+    calibrations: Sequence[StoredCalibration] = (),
+) -> tuple[PlanRequest, PlanInputs]:
+    """Return the request with full ids, and everything the planner works from.
+
+    Raises
+    ------
+    UnknownIdError, ProfileInvalidError, RequestError
+        As :func:`recommend`.
+    """
+    catalog = catalog if catalog is not None else load_catalog()
+    engine = load_engine(request.engine)
+    named = [NamedCalibration(stored.calibration, stored.path.name) for stored in calibrations]
+    check_calibrations(named, engine)
+    timed, observed = split_observed(profiles)
+    catalog = with_observed(catalog, observed)
+    machines = [_machine(stored, catalog) for stored in timed]
+    catalog = _with_checkpoints(catalog, request, machines)
+    inputs = PlanInputs(
+        gpus={gpu.id: gpu for gpu in catalog.gpus},
+        llms={llm.id: llm for llm in catalog.llms},
+        pairings=catalog.pairings,
+        acceptance=catalog.acceptance,
+        prices=catalog.prices,
+        engine=engine,
+        machines=machines,
+        calibrations=named,
+    )
+    return _resolved(request, catalog, machines), inputs
 
 
 def _price_origin(catalog: Catalog) -> Assumption:
@@ -134,34 +168,50 @@ def _price_origin(catalog: Catalog) -> Assumption:
 
 
 def _with_launch(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -> PlanOption:
-    """Add the launch text; hardware that the engine does not run on (a CPU) gets none."""
+    """Add what launching needs to know, and the text; a CPU gets none before it is asked for.
+
+    What was profiled there with another engine says little of this one.
+    """
     machines = {machine.gpu_id: machine for machine in inputs.machines}
     machine = machines.get(option.gpu)
-    if machine is not None and machine.device.kind == "cpu":
+    option = option.model_copy(
+        update={
+            "on_cpu": machine is not None and machine.device.kind == "cpu",
+            "prompt_lookup": _profiled_lookup(option, inputs),
+        }
+    )
+    version = parse_version(LAUNCH_ENGINE)
+    target = inputs.target(option.target)
+    if option.on_cpu or unsupported_reason(option, version, target):
         return option
-    lookup = next(
+    choices = LaunchChoices(
+        temperature=request.workload.temperature,
+        max_model_len=longest_request(option, request.workload, target.max_context),
+    )
+    settings = settings_from_option(option, choices, target)
+    notes = launch_notes(settings, version, choices.temperature, target)
+    return option.model_copy(update={"launch": render_command(settings, version, notes)})
+
+
+def _profiled_lookup(option: PlanOption, inputs: PlanInputs) -> tuple[int, int] | None:
+    if option.method is not Method.NGRAM:
+        return None
+    drafts = (m.evidence.profile.draft for m in inputs.machines_for(option.target))
+    return next(
         (
             (draft.prompt_lookup_min, draft.prompt_lookup_max)
-            for machine in inputs.machines_for(option.target)
-            if isinstance(draft := machine.evidence.profile.draft, NgramDraft)
+            for draft in drafts
+            if isinstance(draft, NgramDraft)
         ),
         None,
     )
-    # the engine refuses to start if its KV pool cannot hold one request of the longest length
-    longest = min(inputs.target(option.target).max_context or math.inf, option.memory.kv_tokens)
-    text = launch_command(
-        option,
-        max_model_len=context_limit(request.workload, int(longest)),
-        prompt_lookup=lookup if option.method is Method.NGRAM else None,
-    )
-    return option.model_copy(update={"launch": text})
 
 
 def _machine(stored: StoredProfile, catalog: Catalog) -> ProfiledMachine:
     evidence = evidence_from_profile(stored.profile, stored.arrays)
     device = stored.profile.environment.device
-    mib = device.memory_bytes / BYTES_PER_MIB
-    gpu_id = gpu_id_from_device_name(device.name, mib if device.kind != "cpu" else None)
+    mib = device.memory_bytes / BYTES_PER_MIB if device.memory_bytes is not None else None
+    gpu_id = gpu_id_from_device_name(device.name, mib if device.kind == "cuda" else None)
     return ProfiledMachine(evidence, catalog.gpu(gpu_id) if gpu_id is not None else None)
 
 

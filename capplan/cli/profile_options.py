@@ -25,16 +25,47 @@ def _device(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     raise click.BadParameter(f"{value!r} is none of auto, cpu, cuda, cuda:N")
 
 
+METHODS = ("draft_model", "ngram", "eagle", "eagle3", "mtp", "suffix", "dflash", "medusa")
+"""Ways to draft, by vLLM's names."""
+
 _OPTIONS = {
     "what drafts": (
         click.option("--draft", metavar="D", help="Smaller LLM that drafts: directory, id, GGUF."),
-        click.option("--method", type=click.Choice(["ngram"]), help="Draft without an LLM."),
+        click.option(
+            "--method",
+            type=click.Choice(METHODS),
+            help="How to draft. Default: draft_model with --draft. All but ngram need vllm.",
+        ),
         click.option("--prompt-lookup-min", type=click.IntRange(1), help="Default 2."),
         click.option("--prompt-lookup-max", type=click.IntRange(1), help="Default 4."),
     ),
     "how it runs": (
         click.option("--demo", is_flag=True, help="Profile the embedded LLM (no TARGET)."),
-        click.option("--backend", default="torch", show_default=True, help="What runs the LLMs."),
+        click.option(
+            "--backend",
+            default="torch",
+            show_default=True,
+            help="What runs it: torch, vllm.",
+        ),
+        click.option(
+            "--tensor-parallel",
+            type=click.IntRange(1),
+            default=1,
+            show_default=True,
+            help="GPUs that share the LLM (vllm).",
+        ),
+        click.option(
+            "--gpu-memory-utilization",
+            type=click.FloatRange(0, 1, min_open=True),
+            callback=_finite,
+            help="Share of the GPU that the engine takes (vllm). Default 0.9.",
+        ),
+        click.option(
+            "--rejection",
+            type=click.Choice(["standard", "synthetic"]),
+            default="standard",
+            help="synthetic: also time rounds accepted by chance (vllm on a GPU).",
+        ),
         click.option(
             "--weights",
             type=click.Choice(["real", "dummy"]),
@@ -50,7 +81,12 @@ _OPTIONS = {
         ),
     ),
     "how much": (
-        click.option("--prompts", type=click.Path(path_type=Path), help="JSON lines or text."),
+        click.option(
+            "--prompts",
+            type=click.Path(path_type=Path),
+            multiple=True,
+            help="Text, JSON lines, ShareGPT or Spec-Bench file. Repeatable: a task each.",
+        ),
         click.option(
             "--temperature",
             "temperatures",
@@ -61,6 +97,13 @@ _OPTIONS = {
         ),
         click.option("--max-tokens", type=click.IntRange(2), help="Tokens written a request."),
         click.option("--num-requests", type=click.IntRange(1), help="Requests a task."),
+        click.option(
+            "--length",
+            "lengths",
+            type=click.IntRange(1, 16),
+            multiple=True,
+            help="Drafts a round to run; repeatable.",
+        ),
         click.option(
             "--batch",
             "batches",

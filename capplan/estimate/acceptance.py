@@ -123,6 +123,41 @@ def replay_per_token(
     )
 
 
+def count_rounds(
+    drafted: NDArray[np.generic],
+    accepted: NDArray[np.generic],
+    offsets: NDArray[np.int64],
+    num_speculative_tokens: int,
+) -> ReplayCounts:
+    """Count the rounds that an engine ran, as if it had drafted fewer tokens in each.
+
+    The first n positions of a round do not know how many follow, so their acceptance is that of
+    N = n, but for the places where rounds start.
+
+    Parameters
+    ----------
+    drafted, accepted
+        Tokens proposed and accepted in each round, requests concatenated.
+    offsets
+        Start of each request's rounds, shape (requests + 1,).
+    num_speculative_tokens
+        n, 0 to the N that the engine ran.
+    """
+    n = num_speculative_tokens
+    proposals, rounds = _padded(np.minimum(drafted, n), offsets)
+    accepts, _ = _padded(np.minimum(accepted, n), offsets)
+    total = accepts.sum(axis=1)
+    at_least = np.arange(1, n + 1)
+    return ReplayCounts(
+        rounds=rounds,
+        emitted=rounds + total,
+        drafted=proposals.sum(axis=1),
+        accepted=total,
+        accepted_per_position=(accepts[:, :, None] >= at_least).sum(axis=1).astype(float),
+        rounds_with_draft=(proposals > 0).sum(axis=1).astype(float),
+    )
+
+
 def replay_per_start(
     proposed: NDArray[np.generic],
     accepted: NDArray[np.generic],

@@ -44,7 +44,7 @@ def _row(cell: TimingCell) -> list[float]:
     return [1.0, float(b * q > 1), b, b * (q - 1.0), b * float(s)]
 
 
-def _fit(matrix: Floats, seconds: Floats) -> Floats:
+def fit_relative(matrix: Floats, seconds: Floats) -> Floats:
     """Fit relative errors: a 1 ms step counts as much as a 1 s step."""
     return nonnegative_least_squares(matrix / seconds[:, None], np.ones(len(seconds)))
 
@@ -54,7 +54,7 @@ def held_out_error(matrix: Floats, seconds: Floats) -> float:
     errors = []
     for i in range(len(seconds)):
         keep = np.arange(len(seconds)) != i
-        predicted = float(matrix[i] @ _fit(matrix[keep], seconds[keep]))
+        predicted = float(matrix[i] @ fit_relative(matrix[keep], seconds[keep]))
         errors.append(predicted / seconds[i] - 1.0)
     return float(np.sqrt(np.mean(np.square(errors))))
 
@@ -71,7 +71,7 @@ def fit_step_time(profile: Profile, role: Role) -> FittedStep | None:
         cell
         for cell in profile.timing
         if cell.role is role
-        and cell.phase is not Phase.PREFILL
+        and cell.phase in (Phase.DECODE, Phase.VERIFY)
         and cell.verdict.stability is not Stability.INVALID
     ]
     if not cells:
@@ -84,19 +84,19 @@ def fit_step_time(profile: Profile, role: Role) -> FittedStep | None:
         )
     matrix = np.array([_row(cell) for cell in cells])
     seconds = np.array([float(np.median(cell.seconds)) for cell in cells])
-    fixed, several_rows, per_sequence, per_token, per_context = _fit(matrix, seconds)
+    fixed, several_rows, per_sequence, per_token, per_context = fit_relative(matrix, seconds)
     return FittedStep(
         fixed_s=float(fixed),
         several_rows_s=float(several_rows),
         per_sequence_s=float(per_sequence),
         per_token_s=float(per_token),
         per_context_s=float(per_context),
-        prefill_s_per_token=_prefill(profile, role, fallback=float(per_token)),
+        prefill_s_per_token=prompt_seconds_per_token(profile, role, fallback=float(per_token)),
         relative_se=held_out_error(matrix, seconds),
     )
 
 
-def _prefill(profile: Profile, role: Role, fallback: float) -> float:
+def prompt_seconds_per_token(profile: Profile, role: Role, fallback: float) -> float:
     """Return the best measured prefill time a token, else a verified token's."""
     rates = [
         float(np.median(cell.seconds)) / (cell.batch * cell.tokens_per_sequence)

@@ -85,7 +85,10 @@ def curve_from_facts(
     # a transfer to a lower temperature must not emit more than it drafts
     curve = np.minimum(moved.tokens_per_round, all_n + 1.0)
     unknown = any(fact.temperature is None for fact in chosen)
-    spread = _run_spread(values) if of_task else _task_spread(values)
+    # what was observed was observed on the very traffic that is planned for
+    own_text = bool(of_task) or _kind(chosen) is Kind.MEASURED
+    spread = _run_spread(values) if own_text else _task_spread(values)
+    spread = max([spread, *(fact.relative_se or 0.0 for fact in chosen)])
     relative_se = np.sqrt(
         spread**2
         + moved.relative_se**2
@@ -98,7 +101,7 @@ def curve_from_facts(
         relative_se=relative_se,
         definition=_facts_definition(chosen, lengths, temperature),
         source=Source(
-            kind=Kind.CITED if measured_at == temperature else Kind.DERIVED,
+            kind=_kind(chosen) if measured_at == temperature else Kind.DERIVED,
             reference=_references([fact.source.reference for fact in chosen]),
             date=max((fact.source.date or "" for fact in chosen), default="") or None,
         ),
@@ -117,6 +120,12 @@ def _references(references: Sequence[str]) -> str:
     # a reference ends with its place in the source: "dashboard @commit, model/task/setting"
     by_source = Counter(reference.rpartition(", ")[0] or reference for reference in distinct)
     return "; ".join(f"{name} ({rows} rows)" for name, rows in by_source.items())
+
+
+def _kind(facts: Sequence[AcceptanceFact]) -> Kind:
+    """Return what a curve through the facts may claim to be: measured only if all of them were."""
+    measured = all(fact.source.kind is Kind.MEASURED for fact in facts)
+    return Kind.MEASURED if measured else Kind.CITED
 
 
 def _run_spread(values: Mapping[int, Floats]) -> float:
@@ -143,7 +152,8 @@ def _facts_definition(
         else "other N with the fall of acceptance fitted to these"
     )
     shown = ", ".join(map(str, lengths))
+    seen = "observed" if _kind(facts) is Kind.MEASURED else "published"
     return (
-        f"{DEFINITION}; published at N={shown} on {tasks} (temperature {at}), {law}, "
+        f"{DEFINITION}; {seen} at N={shown} on {tasks} (temperature {at}), {law}, "
         f"brought to temperature {temperature:g}"
     )

@@ -11,6 +11,8 @@ from capplan.errors import ProfileInvalidError
 from capplan.estimate.acceptance import MAX_NUM_SPECULATIVE_TOKENS
 from capplan.estimate.calibration import fit_step_time
 from capplan.estimate.curves import DEFINITION, AcceptanceCurve
+from capplan.estimate.engine_rounds import fit_engine, is_engine_profile
+from capplan.estimate.observed import only_observed
 from capplan.estimate.steptime import FittedStep, verify_seconds
 from capplan.estimate.temperature import KEPT, drafter_of, transfer_temperature
 from capplan.estimate.tracing import Arrays, TracedAcceptance, pool, replay_cell
@@ -18,7 +20,9 @@ from capplan.estimate.uncertainty import Z_95
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import Method
 from capplan.schema.profile import (
+    Draft,
     DraftSampling,
+    EngineDraft,
     ModelDraft,
     Profile,
     Role,
@@ -27,6 +31,9 @@ from capplan.schema.profile import (
 )
 from capplan.schema.provenance import Kind, Source
 
+ALL_TASKS = "all"
+"""Task of rounds that an engine ran on every task's requests at once."""
+_LOOKUP = frozenset({Method.NGRAM, Method.SUFFIX})
 NOISY_FACTOR = 1.5
 """Step-time errors of a profile with verdict ``noisy`` are widened by this factor."""
 
@@ -52,6 +59,17 @@ class ProfileEvidence:
         """Mean tokens in the cache while the traced requests were written."""
         return mean_context(self.profile)
 
+    def round_seconds(self, batch: float, num_speculative_tokens: int, context: float) -> float:
+        """Return the time of a round in which every request has N drafts; a plain step at 0."""
+        n = num_speculative_tokens
+        verified = float(self.target_step.seconds(batch, n + 1.0, context))
+        if n == 0:
+            return verified
+        drafted = 0.0
+        if self.draft_step is not None:
+            drafted = n * float(self.draft_step.seconds(batch, 1.0, context))
+        return verified + drafted + self.round_overhead_s
+
     def curve(
         self, temperature: float, task: str | None, mode: DraftSampling = DraftSampling.GREEDY
     ) -> AcceptanceCurve | None:
@@ -67,21 +85,19 @@ class ProfileEvidence:
         at = [trace for trace in usable if trace.temperature == nearest]
         of_task = [trace for trace in at if task is not None and trace.task == task]
         traced = pool(of_task or at)
-        pairs = [traced.tokens_per_round(n) for n in range(MAX_NUM_SPECULATIVE_TOKENS + 1)]
-        if not np.isfinite([value for value, _ in pairs]).all():
+        values, errors = traced.curve()
+        if len(values) <= MAX_NUM_SPECULATIVE_TOKENS or not np.isfinite(values).all():
             return None  # no text went beyond the prefill's own token: there was no round
         kept = KEPT[drafter_of(self.method)]
-        values = np.array([value for value, _ in pairs])
         moved = transfer_temperature(values, nearest, temperature, kept)
         most = np.arange(MAX_NUM_SPECULATIVE_TOKENS + 1) + 1.0
         curve = np.minimum(moved.tokens_per_round, most)
         # one request has no spread, but its tokens per round lie in 1 .. N+1 all the same
         widest = np.log(most) / Z_95
-        errors = [error for _, error in pairs]
         relative_se = np.minimum(np.hypot(errors, moved.relative_se), widest)
         tasks = ", ".join(sorted({trace.task for trace in (of_task or at)}))
         requests = len(traced.counts[0].rounds)
-        lookup = self.draft is None
+        lookup = self.method in _LOOKUP
         sampling = "" if lookup else f", {mode.value} drafts"
         drafting = [traced.drafting(n) for n in range(MAX_NUM_SPECULATIVE_TOKENS + 1)]
         found = {
@@ -120,13 +136,8 @@ def evidence_from_profile(profile: Profile, arrays: Arrays) -> ProfileEvidence:
             f"Profile {profile.id} judged itself invalid: {reasons}.",
             profile.verdict.reasons[0].remedy if profile.verdict.reasons else "Measure again.",
         )
-    target_step = fit_step_time(profile, Role.TARGET)
-    if target_step is None:
-        raise ProfileInvalidError(
-            f"Profile {profile.id} holds no timing of the target.",
-            "Measure again without a time budget that cuts the timing out.",
-        )
-    draft_step = fit_step_time(profile, Role.DRAFT)
+    steps = _steps(profile)
+    target_step, draft_step = steps.target, steps.draft
     if profile.verdict.stability is Stability.NOISY:
         target_step = _widened(target_step)
         draft_step = _widened(draft_step) if draft_step is not None else None
@@ -143,11 +154,13 @@ def evidence_from_profile(profile: Profile, arrays: Arrays) -> ProfileEvidence:
     )
     passes = RoundPasses(target_step, draft_step, mean_context(profile))
     overhead, scatter = _round_overhead(profile, passes, traces)
+    if steps.round_s is not None:
+        overhead, scatter = steps.round_s, 0.0
     return ProfileEvidence(
         profile=profile,
         target=_with_measured_kv(profile.target.spec, profile, Role.TARGET),
         method=draft.method if draft is not None else Method.NONE,
-        draft_id=llm.id if llm is not None else (draft.method.value if draft else ""),
+        draft_id=_draft_id(draft),
         draft=llm,
         target_step=target_step,
         draft_step=draft_step,
@@ -155,6 +168,40 @@ def evidence_from_profile(profile: Profile, arrays: Arrays) -> ProfileEvidence:
         round_relative_se=scatter,
         traces=traces,
     )
+
+
+@dataclass(frozen=True)
+class _Steps:
+    target: FittedStep
+    draft: FittedStep | None
+    round_s: float | None
+    """Of an engine's rounds, fitted with their steps; None where only passes were timed."""
+
+
+def _steps(profile: Profile) -> _Steps:
+    if only_observed(profile):
+        raise ProfileInvalidError(
+            f"Profile {profile.id} holds observations of a served load and no step times.",
+            "capplan recommend takes its acceptance; for step times measure with capplan profile.",
+        )
+    if is_engine_profile(profile):
+        fit = fit_engine(profile)
+        return _Steps(fit.target, fit.draft, fit.round_s)
+    target = fit_step_time(profile, Role.TARGET)
+    if target is None:
+        raise ProfileInvalidError(
+            f"Profile {profile.id} holds no timing of the target.",
+            "Measure again without a time budget that cuts the timing out.",
+        )
+    return _Steps(target, fit_step_time(profile, Role.DRAFT), None)
+
+
+def _draft_id(draft: Draft | None) -> str:
+    if isinstance(draft, ModelDraft):
+        return draft.llm.spec.id
+    if isinstance(draft, EngineDraft):
+        return draft.id
+    return draft.method.value if draft is not None else ""
 
 
 def _with_measured_kv(llm: LlmSpec, profile: Profile, role: Role) -> LlmSpec:
@@ -207,13 +254,18 @@ def trace_of_rounds(
 ) -> TracedAcceptance | None:
     """Return the trace of the very requests that a cell decoded; None if they were not traced.
 
-    Rounds are run on the first requests of a task, so at temperature 0 the text is the same.
+    Rounds are run on the first requests of a task, so at temperature 0 the text is the same; an
+    engine runs those of all tasks side by side.
     """
-    for trace in traces:
-        same_text = trace.task == cell.task and trace.temperature == cell.temperature
-        if same_text and trace.draft_sampling == cell.draft_sampling:
-            return trace.of_first(cell.requests)
-    return None
+    alike = [
+        trace
+        for trace in traces
+        if trace.temperature == cell.temperature and trace.draft_sampling == cell.draft_sampling
+    ]
+    if cell.task == ALL_TASKS and alike:
+        return pool(alike)
+    own = next((trace for trace in alike if trace.task == cell.task), None)
+    return own.of_first(cell.requests) if own is not None else None
 
 
 def _round_overhead(

@@ -1,7 +1,7 @@
 """What a speculative round costs in decode steps where nothing of it was measured.
 
     round / decode = 1 + N * draft pass + experts touched more + arithmetic of the extra tokens
-                       + N * launch of a pass + work of the round
+                       + exchange of the extra tokens + N * launch of a pass + work of the round
 
 each term in decode steps and each with a factor that other engines and sources lend
 (``pooling``). The decode step itself comes from ``decoding``.
@@ -9,6 +9,7 @@ each term in decode steps and each with a factor that other engines and sources 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capplan.estimate.decoding import (
@@ -19,7 +20,12 @@ from capplan.estimate.decoding import (
 )
 from capplan.estimate.moe import params_read
 from capplan.estimate.pooling import Factor, Group, PooledFit, Work
-from capplan.estimate.work import flops_per_token
+from capplan.estimate.steptime import beyond_reading
+from capplan.estimate.work import (
+    exchange_seconds_per_token,
+    flops_per_token,
+    link_bytes_per_s,
+)
 from capplan.schema.llm import LlmSpec
 
 ROUND_FACTORS = (
@@ -27,26 +33,62 @@ ROUND_FACTORS = (
     Factor("round_ms", 0.6, 0.5),
     Factor("experts", 1.0, 0.4),
     Factor("flops", 1.0, 0.5),
+    Factor("exchange", 1.6, 0.3),
+    Factor("head", 1.0, 0.25),
     Factor("draft", 1.0, 0.25),
     Factor("pass_ms", 0.25, 0.7),
 )
+PLANNED_FACTORS = (
+    Factor("step", 1.0, 0.02),
+    Factor("round_s", 0.95e-3, 0.4),
+    Factor("experts", 1.0, 0.4),
+    Factor("arithmetic", 1.0, 0.25),
+    Factor("exchange", 1.0, 0.5),
+    Factor("head", 1.0, 0.25),
+    Factor("draft", 1.0, 0.1),
+    Factor("draft_pass_s", 0.35e-3, 0.7),
+)
+"""The same terms where an engine's own constants give the step: efficiencies of reading, of
+multiplying and of links are in them already, so that less is left to a factor."""
 ROUND_NOISE = 0.06
-_SPREADS = ((0.0, 0.0), (0.25, 0.6), (0.2, 0.0), (0.3, 0.0), (0.2, 0.0), (0.3, 1.0))
+_SPREADS = (
+    (0.0, 0.0),
+    (0.25, 0.6),
+    (0.2, 0.0),
+    (0.3, 0.0),
+    (0.0, 0.0),
+    (0.2, 0.0),
+    (0.1, 0.0),
+    (0.3, 1.0),
+)
+_PLANNED_SPREADS = (
+    (0.0, 0.02),
+    (0.25, 0.6),
+    (0.2, 0.4),
+    (0.2, 0.4),
+    (0.3, 0.3),
+    (0.2, 0.3),
+    (0.1, 0.1),
+    (1.0, 0.5),
+)
 """How much each factor differs, in its logarithm, between engines and between deployments of one.
 
-Deployments differ more: a draft pass took 0.25 to 0.35 ms in one SGLang deployment and 1.9 ms in
-another, 0.3 to 2.1 ms in three of vLLM. Without that, one odd report would speak for its engine.
+Deployments differ more, but for the fixed cost of a draft pass: that is the engine's own loop, and
+one engine says little of another's. SGLang took 0.25 to 0.35 ms in most deployments, vLLM 0.3 to
+1.0 ms.
 """
 
 _MATRIX_EFFICIENCY = 0.4
 _BANDWIDTH_EFFICIENCY = 0.85
 """Units that the factors are relative to."""
 _OVERLAP = 3.0
-"""Reading weights and multiplying overlap: time = (read^3 + multiply^3)^(1/3). Exponent 1 would
-add them, which makes a few extra tokens far too dear at small batches; infinity would hide the
-smaller one, which makes many extra tokens free."""
-_HEAD_BYTES_PER_PARAM = 2.0
+"""Reading weights and multiplying overlap. Exponent 1 would add them, which makes a few extra
+tokens far too dear at small batches; infinity would hide the smaller one, which makes many extra
+tokens free."""
+HEAD_BYTES_PER_PARAM = 2.0
 _MS = 1e-3
+
+Groups = tuple[tuple[tuple[Group, float], ...], ...]
 
 
 @dataclass(frozen=True)
@@ -67,6 +109,9 @@ class MachineRound:
         The draft's own decode step, None for a head.
     deployment
         Who ran it: versions, flags and clients of one engine differ from one to the next.
+    prefill_s, tokens_per_round
+        Prompts of other requests that a token waits for, and what a round yields: what is seen
+        of a round is diluted by them (:func:`diluted`).
     """
 
     target: DecodeSetting
@@ -75,6 +120,8 @@ class MachineRound:
     head_params: float | None
     draft: DecodeSetting | None
     deployment: str = ""
+    prefill_s: float = 0.0
+    tokens_per_round: float = 1.0
 
 
 def round_work(setting: MachineRound, decode: PooledFit) -> Work:
@@ -89,21 +136,56 @@ def round_work(setting: MachineRound, decode: PooledFit) -> Work:
     step_s = decode.predict(decode_work(target)).value
     before, after = _matrices(target, 1.0), _matrices(target, s.verified)
     is_head = s.draft is None
+    drafting = s.drafted * _draft_pass_s(s, decode) / step_s
     amounts = (
         1.0,
         _MS / step_s,
         (after.read_s - before.read_s) / step_s,
         (after.extra_s - before.extra_s) / step_s,
-        s.drafted * _draft_pass_s(s, decode) / step_s,
-        s.drafted * _MS / step_s if is_head else 0.0,
+        target.batch * (s.verified - 1.0) * _exchange_s(target) / step_s,
+        drafting if is_head else 0.0,
+        0.0 if is_head else drafting,
+        s.drafted * _MS / step_s,
     )
-    engine: Group = ("engine", target.engine)
-    deployment: Group = ("deployment", s.deployment)
-    groups: tuple[tuple[tuple[Group, float], ...], ...] = tuple(
-        tuple((group, sd) for group, sd in ((engine, of_engine), (deployment, of_one)) if sd)
-        for of_engine, of_one in _SPREADS
+    in_steps = diluted(amounts, step_s, s.prefill_s, s.tokens_per_round)
+    return Work(in_steps, round_groups(target.engine, s.deployment))
+
+
+def round_groups(engine: str, deployment: str) -> Groups:
+    """Return the groups that each factor of a round belongs to, with their spread."""
+    return _groups(_SPREADS, engine, deployment)
+
+
+def planned_groups(engine: str, deployment: str) -> Groups:
+    """Return the same for :data:`PLANNED_FACTORS`."""
+    return _groups(_PLANNED_SPREADS, engine, deployment)
+
+
+def _groups(spreads: Sequence[tuple[float, float]], engine: str, deployment: str) -> Groups:
+    whose: tuple[Group, Group] = (("engine", engine), ("deployment", deployment))
+    return tuple(
+        tuple((group, sd) for group, sd in zip(whose, pair, strict=True) if sd) for pair in spreads
     )
-    return Work(amounts, groups)
+
+
+def diluted(
+    amounts: Sequence[float], step_s: float, prefill_s: float, tokens_per_round: float
+) -> tuple[float, ...]:
+    """Return a round in steps as seen where prompts of other requests share the machine.
+
+    A token without speculation takes a step and ``prefill_s``, one with it a share of a round and
+    ``prefill_s``: tokens over speedup is ``(round + tokens * prefill) / (step + prefill)``.
+
+    Parameters
+    ----------
+    amounts
+        Terms of a round in steps, the step itself first.
+    prefill_s
+        Others' prompts, a token of this request; 0 where nobody shares.
+    """
+    share = step_s / (step_s + prefill_s)
+    step, *rest = amounts
+    return (share * step + (1.0 - share) * tokens_per_round, *(share * one for one in rest))
 
 
 def typical_head_params(target: LlmSpec, draft_vocab: int = 32_000) -> float:
@@ -130,14 +212,19 @@ def _matrices(setting: DecodeSetting, tokens: float) -> _Matrices:
     read_s = read_bytes / (tp * gpu.memory_bytes_per_s * _BANDWIDTH_EFFICIENCY)
     rate = tp * half_precision_flops(gpu) * _MATRIX_EFFICIENCY
     multiply_s = rows * flops_per_token(llm) / rate
-    together = (read_s**_OVERLAP + multiply_s**_OVERLAP) ** (1.0 / _OVERLAP)
-    return _Matrices(read_s, together - read_s)
+    return _Matrices(read_s, float(beyond_reading(read_s, multiply_s, _OVERLAP)))
+
+
+def _exchange_s(setting: DecodeSetting) -> float:
+    """Return the all-reduces of one token at the link's rate."""
+    link = link_bytes_per_s(setting.gpu.interconnect_bytes_per_s)
+    return float(exchange_seconds_per_token(setting.llm, setting.tensor_parallel, link))
 
 
 def _draft_pass_s(setting: MachineRound, decode: PooledFit) -> float:
     if setting.draft is not None:
         return decode.predict(decode_work(setting.draft)).value
     target = setting.target
-    read = (setting.head_params or 0.0) * _HEAD_BYTES_PER_PARAM
+    read = (setting.head_params or 0.0) * HEAD_BYTES_PER_PARAM
     rate = target.tensor_parallel * target.gpu.memory_bytes_per_s * _BANDWIDTH_EFFICIENCY
     return read / rate

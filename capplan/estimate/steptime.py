@@ -29,6 +29,36 @@ from capplan.schema.llm import LlmSpec
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class VerificationExtra:
+    """What a pass over several tokens a sequence takes beyond a decode step, in seconds."""
+
+    experts: Floats
+    """Reading experts that one token a sequence would not touch."""
+    arithmetic: Floats
+    exchange: Floats
+    """All-reduces of the further tokens between the GPUs of a group."""
+
+    @property
+    def total(self) -> Floats:
+        """The sum."""
+        return self.experts + self.arithmetic + self.exchange
+
+
+PLANNED_OVERLAP = 1.5
+"""How far reading weights and multiplying overlap in a plan's verification: 1 adds the two, large
+values hide the smaller one. Verifications timed by themselves are nearly additive (MagicDec on
+H100, SpecDecode-Bench in vLLM), whole runs in SGLang at batch 8 ask for 2 to 3."""
+
+
+def beyond_reading(read_s: ArrayLike, multiply_s: ArrayLike, overlap: float) -> Floats:
+    """Return what multiplying adds to reading: ``(read^p + multiply^p)^(1/p) - read``."""
+    read = np.asarray(read_s, dtype=float)
+    multiply = np.asarray(multiply_s, dtype=float)
+    result: Floats = (read**overlap + multiply**overlap) ** (1.0 / overlap) - read
+    return result
+
+
 class StepTime(Protocol):
     """A model of step time; every argument broadcasts."""
 
@@ -38,6 +68,9 @@ class StepTime(Protocol):
 
     def seconds(self, batch: ArrayLike, tokens: ArrayLike, context: ArrayLike) -> Floats:
         """Return the time of a pass over ``tokens`` tokens of each of ``batch`` sequences."""
+
+    def extra(self, batch: ArrayLike, tokens: ArrayLike, context: ArrayLike) -> VerificationExtra:
+        """Return what ``tokens`` instead of one a sequence add to a pass."""
 
     def prompt_seconds(self, prompt_tokens: float) -> Floats:
         """Return the time of one prompt by itself."""
@@ -169,25 +202,45 @@ class DatasheetStep:
         -----
         Terms as in docs/method/steptime.md; MagicDec (arXiv:2408.11049) for byte and FLOP counts.
         """
+        return self._decode(batch, context) + self.extra(batch, tokens, context).total
+
+    def _decode(self, batch: ArrayLike, context: ArrayLike) -> Floats:
         hw, engine, llm = self.hardware, self.engine, self.llm
         batch = np.asarray(batch, dtype=float)
-        tokens = np.asarray(tokens, dtype=float)
-        tp = hw.tensor_parallel
-        layers = llm.layers * engine.layer_s
-        weights = self._weight_bytes_read(batch * tokens) / (
-            tp * engine.weight_bandwidth_efficiency * hw.memory_bytes_per_s
-        )
         kv = (
             batch
-            * kv_bytes_read(llm, context, tp)
+            * kv_bytes_read(llm, context, hw.tensor_parallel)
             / (engine.kv_bandwidth_efficiency * hw.memory_bytes_per_s)
         )
-        token_s = flops_per_token(llm) / (tp * self._peak())
         decoded = engine.decoded_token_cost / engine.loop_flops_efficiency
-        arithmetic = batch * (decoded + (tokens - 1.0) / hw.verify_efficiency) * token_s
-        exchange = batch * tokens * self._exchange_s()
-        total: Floats = layers + weights + kv + arithmetic + exchange + batch * engine.request_s
+        token = decoded * self._token_s() + self._exchange_s() + engine.request_s
+        total: Floats = llm.layers * engine.layer_s + self._read_s(batch) + kv + batch * token
         return total
+
+    def extra(self, batch: ArrayLike, tokens: ArrayLike, context: ArrayLike) -> VerificationExtra:  # noqa: ARG002 - the context is read once a pass, however many tokens see it
+        """Return what verification adds to a decode step; arguments as in :meth:`seconds`."""
+        batch = np.asarray(batch, dtype=float)
+        tokens = np.asarray(tokens, dtype=float)
+        before, after = self._read_s(batch), self._read_s(batch * tokens)
+        token_s = self._token_s() / self.hardware.verify_efficiency
+        multiply = beyond_reading(after, batch * tokens * token_s, PLANNED_OVERLAP)
+        return VerificationExtra(
+            experts=after - before,
+            arithmetic=multiply - beyond_reading(before, batch * token_s, PLANNED_OVERLAP),
+            exchange=batch * (tokens - 1.0) * self._exchange_s(),
+        )
+
+    def _token_s(self) -> Floats:
+        """Return one token's arithmetic at the peak."""
+        result: Floats = flops_per_token(self.llm) / (self.hardware.tensor_parallel * self._peak())
+        return result
+
+    def _read_s(self, pass_tokens: Floats) -> Floats:
+        rate = self.engine.weight_bandwidth_efficiency * self.hardware.memory_bytes_per_s
+        result: Floats = self._weight_bytes_read(pass_tokens) / (
+            self.hardware.tensor_parallel * rate
+        )
+        return result
 
     def prompt_seconds(self, prompt_tokens: float) -> Floats:
         """Return a prompt's arithmetic at the efficiencies of a prefill."""
@@ -219,9 +272,9 @@ class DatasheetStep:
 class FittedStep:
     """Tier ``profiled``: a grid measured on this very machine, fitted.
 
-    ``fixed + [B*q > 1]*several + per_sequence*B + per_token*B*(q-1) + per_context*B*S``, in
-    seconds. One row alone is a matrix-vector product, several are a matrix product: other code,
-    and on a CPU a jump of its own.
+    ``fixed + [B*q > 1]*several + per_sequence*B + per_token*B*(q-1) + per_context*B*S
+    + per_extra_pass*(q-1)``, in seconds. One row alone is a matrix-vector product, several are a
+    matrix product: other code, and on a CPU a jump of its own.
     """
 
     fixed_s: float
@@ -232,6 +285,8 @@ class FittedStep:
     prefill_s_per_token: float
     relative_se: float
     """Residual of the fit on points left out."""
+    per_extra_pass_s: float = 0.0
+    """Of every drafted token, whatever the batch, where an engine drafts inside its step."""
 
     def seconds(self, batch: ArrayLike, tokens: ArrayLike, context: ArrayLike) -> Floats:
         """Return the time of one pass; arguments as in :meth:`DatasheetStep.seconds`."""
@@ -245,8 +300,14 @@ class FittedStep:
             + self.per_sequence_s * b
             + self.per_token_s * b * extra
             + self.per_context_s * b * s
+            + self.per_extra_pass_s * extra
         )
         return total
+
+    def extra(self, batch: ArrayLike, tokens: ArrayLike, context: ArrayLike) -> VerificationExtra:
+        """Return what verification adds, measured as one: all of it counts as arithmetic."""
+        added = self.seconds(batch, tokens, context) - self.seconds(batch, 1.0, context)
+        return VerificationExtra(np.zeros_like(added), added, np.zeros_like(added))
 
     def prompt_seconds(self, prompt_tokens: float) -> Floats:
         """Return the measured time of a prompt."""

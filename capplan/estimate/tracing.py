@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from capplan.estimate.acceptance import (
     MAX_NUM_SPECULATIVE_TOKENS,
     ReplayCounts,
+    count_rounds,
     replay_per_start,
     replay_per_token,
 )
+from capplan.estimate.lengths import LengthSeries, length_curve
 from capplan.estimate.uncertainty import ratio_of_sums
 from capplan.schema.profile import AcceptanceCell, DraftSampling
 
 Arrays = Mapping[str, NDArray[np.generic]]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,30 @@ class TracedAcceptance:
     temperature: float
     draft_sampling: DraftSampling | None
     counts: tuple[ReplayCounts, ...]
-    """Index N = 0 .. 16."""
+    """Index N = 0 .. 16; of an engine's own rounds, 0 .. the N that it ran."""
 
     def tokens_per_round(self, num_speculative_tokens: int) -> tuple[float, float]:
         """Return tokens per round at N and its relative standard error."""
         counts = self.counts[num_speculative_tokens]
         return ratio_of_sums(counts.emitted, counts.rounds)
+
+    def curve(self) -> tuple[Floats, Floats]:
+        """Return tokens per round at N = 0 .. 16 and relative standard errors.
+
+        Beyond the N that an engine ran, the fall of acceptance is carried on, with its error.
+        """
+        pairs = np.array([self.tokens_per_round(n) for n in range(len(self.counts))])
+        values, errors = pairs[:, 0], pairs[:, 1]
+        longest = len(values) - 1
+        if longest == MAX_NUM_SPECULATIVE_TOKENS or not np.isfinite(values).all() or longest < 1:
+            return values, errors
+        series = LengthSeries(tuple(range(1, longest + 1)), tuple(map(float, values[1:])))
+        further, law_se = length_curve(series, MAX_NUM_SPECULATIVE_TOKENS)
+        beyond = slice(longest + 1, None)
+        return (
+            np.concatenate([values, further[beyond]]),
+            np.concatenate([errors, np.hypot(errors[-1], law_se[beyond])]),
+        )
 
     def acceptance_rate(self, num_speculative_tokens: int) -> tuple[float, float]:
         """Return accepted over drafted tokens at N and its relative standard error."""
@@ -42,7 +63,7 @@ class TracedAcceptance:
 
     def drafting(self, num_speculative_tokens: int) -> tuple[float, float]:
         """Return the share of rounds with a draft, and the tokens proposed in such a round."""
-        counts = self.counts[num_speculative_tokens]
+        counts = self.counts[min(num_speculative_tokens, len(self.counts) - 1)]
         with_draft = float(counts.rounds_with_draft.sum())
         if with_draft == 0:
             return 0.0, 0.0
@@ -61,6 +82,11 @@ def replay_cell(cell: AcceptanceCell, index: int, arrays: Arrays) -> tuple[Trace
         return arrays[f"acceptance/{index}/{name}"]
 
     offsets = array("offsets").astype(np.int64)
+    if cell.trace_kind == "per_round":
+        drafted, accepted = array("drafted"), array("accepted")
+        ran = range(cell.max_num_speculative_tokens + 1)
+        counts = tuple(count_rounds(drafted, accepted, offsets, n) for n in ran)
+        return (TracedAcceptance(cell.task, cell.temperature, cell.draft_sampling, counts),)
     if cell.trace_kind == "per_start":
         proposed, accepted = array("proposed"), array("accepted")
         counts = tuple(replay_per_start(proposed, accepted, offsets, n) for n in lengths)
@@ -80,7 +106,7 @@ def pool(traces: Sequence[TracedAcceptance]) -> TracedAcceptance:
     """Pool cells of one temperature and mode: their requests are put together."""
     counts = tuple(
         ReplayCounts.joined([trace.counts[n] for trace in traces])
-        for n in range(MAX_NUM_SPECULATIVE_TOKENS + 1)
+        for n in range(min(len(trace.counts) for trace in traces))
     )
     first = traces[0]
     return TracedAcceptance("all", first.temperature, first.draft_sampling, counts)

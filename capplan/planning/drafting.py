@@ -75,7 +75,7 @@ def draftings_for(
         if draft in llms and draft not in named
     )
     if not any(drafting.method is Method.NGRAM for drafting in found):
-        found.append(_lookup_unmeasured(target, request))
+        found.append(_lookup_unprofiled(target, request, acceptance))
     return [drafting for drafting in found if _wanted(drafting, request)]
 
 
@@ -112,14 +112,20 @@ def _unknown_acceptance(target: str, draft: str, method: Method) -> Blocked:
     )
 
 
-def _lookup_unmeasured(target: LlmSpec, request: PlanRequest) -> Drafting:
+def _lookup_unprofiled(
+    target: LlmSpec, request: PlanRequest, acceptance: Sequence[AcceptanceFact]
+) -> Drafting:
     """Prompt lookup needs no draft, so it is always open; what it yields depends on the text.
 
     An assumed acceptance is meant for drafts: lookup takes it only where it was asked for, or
     its free drafts would win every plan on somebody else's figure.
     """
     asked_for = Method.NGRAM in request.methods or "ngram" in request.drafts
-    curve = _assumed(request) if asked_for else None
+    seen = [fact for fact in acceptance if fact.method is Method.NGRAM]
+    workload = request.workload
+    curve = curve_from_facts(seen, workload.temperature, workload.task)
+    if curve is None and asked_for:
+        curve = _assumed(request)
     blocked = None if curve else _unknown_acceptance(target.id, "ngram", Method.NGRAM)
     return Drafting(Method.NGRAM, "ngram", None, curve, blocked)
 

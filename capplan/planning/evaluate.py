@@ -5,6 +5,7 @@ Arrays have the axes (hardware, N, batch); singleton axes broadcast.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 
 from capplan.estimate.curves import AcceptanceCurve
 from capplan.estimate.memory import MemoryPlan
-from capplan.estimate.speculation import guide_speedup, round_ratio
-from capplan.estimate.steptime import StepTime, verify_seconds
+from capplan.estimate.planned_round import RoundFactors, RoundParts, RoundRatio, round_in_steps
+from capplan.estimate.speculation import guide_speedup
+from capplan.estimate.steptime import StepTime, VerificationExtra
+from capplan.schema.plan import SpreadCause
 from capplan.schema.quantity import Quantity
 from capplan.schema.workload import Slo, Workload
 from capplan.units import MS_PER_S
@@ -51,15 +54,11 @@ class StepModels:
     """Step times of target and draft on the same hardware axis, with their spread."""
 
     target: StepTime
-    target_low: StepTime
-    target_high: StepTime
-    """Optimistic and pessimistic verification; equal to ``target`` where it was measured."""
     draft: StepTime | None
+    drafts_with_head: bool
+    round_factors: RoundFactors
     draft_pass_s: Quantity
     """Fixed cost of a draft pass beyond its step time."""
-    round_s: Quantity
-    round_relative_se: float
-    """What the spread above does not explain."""
     passes_scale_with_n: bool
     max_verified_tokens: float
     """Tokens of a verification (all sequences) beyond which these times do not hold."""
@@ -75,8 +74,13 @@ class Grid:
     tokens_per_round: Floats
     tokens_per_round_se: Floats
     round_ratio: Floats
-    round_ratio_se: Floats
-    cost_ratio: tuple[Floats, Floats, Floats] | None
+    round_log_down: Floats
+    round_log_up: Floats
+    """How far the interval of the round ratio reaches, as logarithms."""
+    round_causes: Mapping[SpreadCause, Floats]
+    """Shares of the squared reach upwards by what makes the ratio uncertain."""
+    cost_ratio: tuple[Floats, ...] | None
+    """Low, mid, high."""
     speedup: Floats
     guide_speedup: Floats
     tpot_s: Floats
@@ -119,24 +123,43 @@ def draft_lengths(
     return np.arange(1, max_num_speculative_tokens + 1)
 
 
-def _draft_seconds(models: StepModels, fixed_s: float, context: float) -> Floats:
+def _draft_seconds(models: StepModels, lengths: Floats, context: float) -> Floats:
+    """Return one draft pass without its fixed cost; drafted in one pass, it takes N tokens."""
     if models.draft is None:
         return np.zeros((1, 1, len(BATCHES)))
-    return models.draft.seconds(BATCHES, 1.0, context) + fixed_s
+    tokens = np.ones_like(lengths) if models.passes_scale_with_n else np.maximum(lengths, 1.0)
+    return models.draft.seconds(BATCHES, tokens, context)
 
 
-def _ratio(models: StepModels, end: str, drafting: _Drafting, context: float) -> Floats:
-    """Return the round ratio with all constants at the low, mid or high end of their range."""
-    target = {"low": models.target_low, "mid": models.target, "high": models.target_high}[end]
-    draft_pass_s, round_s = getattr(models.draft_pass_s, end), getattr(models.round_s, end)
+def _cost_ratio(models: StepModels, lengths: Floats, context: float) -> tuple[Floats, ...]:
+    """Return one draft pass over a plain step: low, mid, high."""
+    factor = models.round_factors.expected("head" if models.drafts_with_head else "draft")
+    pass_s = factor * _draft_seconds(models, lengths, context)
+    decode = models.target.seconds(BATCHES, 1.0, context)
+    fixed = models.draft_pass_s if models.draft is not None else Quantity.exact(0.0)
+    return tuple((pass_s + end) / decode for end in (fixed.low, fixed.mid, fixed.high))
+
+
+def _round(models: StepModels, drafting: _Drafting, context: float) -> RoundRatio:
+    """Return what a round costs; a round without a draft is a plain step."""
     lengths = drafting.lengths
-    decode = target.seconds(BATCHES, 1.0, context)
-    verify = verify_seconds(target, BATCHES, drafting.drafted, drafting.share, context)
+    extra = models.target.extra(BATCHES, 1.0 + drafting.drafted, context)
     passes = lengths if models.passes_scale_with_n else np.minimum(lengths, 1.0)
-    draft = _draft_seconds(models, draft_pass_s, context)
-    # round_ratio multiplies by N; one-pass methods spread their single pass over it
-    per_token = np.where(lengths > 0, passes / np.maximum(lengths, 1.0), 0.0) * draft
-    return round_ratio(lengths, per_token, verify, decode, round_s)
+    if models.draft is None:
+        passes = np.zeros_like(lengths)
+    shape = np.broadcast_shapes(extra.total.shape, lengths.shape)
+    parts = RoundParts(
+        decode_s=np.broadcast_to(models.target.seconds(BATCHES, 1.0, context), shape),
+        extra=VerificationExtra(
+            drafting.share * extra.experts,
+            drafting.share * extra.arithmetic,
+            drafting.share * extra.exchange,
+        ),
+        drafting_s=passes * _draft_seconds(models, lengths, context),
+        passes=passes,
+        is_head=models.drafts_with_head,
+    )
+    return round_in_steps(parts, models.round_factors)
 
 
 def evaluate(
@@ -170,9 +193,8 @@ def evaluate(
     if curve is not None:
         drafted, share = curve.drafted[lengths], curve.draft_share[lengths]
         drafting = _Drafting(n, drafted[None, :, None], share[None, :, None])
-    low, ratio, high = (_ratio(models, end, drafting, context) for end in ("low", "mid", "high"))
-    spread = np.log(np.maximum(high, low) / np.minimum(high, low)) / (2 * 1.96)
-    ratio_se = np.where(n > 0, np.hypot(spread, models.round_relative_se), 0.0)
+    cost = _round(models, drafting, context)
+    ratio = np.where(n > 0, cost.value, 1.0)
 
     prompt = float(workload.prompt_tokens)
     met = models.target.interference_seconds(prompt)
@@ -187,11 +209,7 @@ def evaluate(
     fits &= (n == 0) | (BATCHES * (n + 1.0) <= models.max_verified_tokens)
     cost_ratio = None
     if curve is not None:
-        cost_ratio = (
-            _draft_seconds(models, models.draft_pass_s.low, context) / decode,
-            _draft_seconds(models, models.draft_pass_s.mid, context) / decode,
-            _draft_seconds(models, models.draft_pass_s.high, context) / decode,
-        )
+        cost_ratio = _cost_ratio(models, n, context)
     safe_n = np.maximum(n, 1.0)
     guide = (
         guide_speedup((tau - 1.0) / safe_n, n, cost_ratio[1])
@@ -209,7 +227,9 @@ def evaluate(
         tokens_per_round=tau[0, :, 0],
         tokens_per_round_se=tau_se[0, :, 0],
         round_ratio=full(ratio),
-        round_ratio_se=full(ratio_se),
+        round_log_down=full(np.where(n > 0, cost.log_down, 0.0)),
+        round_log_up=full(np.where(n > 0, cost.log_up, 0.0)),
+        round_causes={cause: full(part) for cause, part in cost.causes.items()},
         cost_ratio=cost_ratio,
         speedup=full(tau / ratio),
         guide_speedup=full(guide),

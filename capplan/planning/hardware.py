@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capplan.estimate.planned_round import RoundFactors
 from capplan.estimate.steptime import DatasheetStep, HardwareGroup
 from capplan.estimate.uncertainty import combine_relative
 from capplan.planning.choices import HardwareChoice
@@ -36,11 +37,6 @@ def _no_request_cost(engine: EngineConstants) -> EngineConstants:
     return engine.model_copy(update={"request_s": 0.0})
 
 
-def _with_correlation(engine: EngineConstants, value: float) -> EngineConstants:
-    fixed = Quantity.exact(value)
-    return engine.model_copy(update={"expert_correlation": fixed})
-
-
 def evaluate_catalogue(
     target: LlmSpec,
     drafting: Drafting,
@@ -53,22 +49,14 @@ def evaluate_catalogue(
     pairs = [(choice.gpu, choice.tensor_parallel) for choice in choices if choice.gpu is not None]
     group = HardwareGroup.of(pairs, engine)
     step = DatasheetStep(target, group, engine)
-    spread = engine.expert_correlation
-    floor = (
-        engine.round_ratio_relative_se_moe
-        if target.is_moe
-        else engine.round_ratio_relative_se_dense
-    )
     draft = drafting.llm
     lengths = draft_lengths(drafting.acceptance, request.max_num_speculative_tokens)
     models = StepModels(
         target=step,
-        target_low=DatasheetStep(target, group, _with_correlation(engine, spread.low)),
-        target_high=DatasheetStep(target, group, _with_correlation(engine, spread.high)),
         draft=DatasheetStep(draft, group, _no_request_cost(engine)) if draft else None,
+        drafts_with_head=drafting.method is not Method.DRAFT_MODEL,
+        round_factors=RoundFactors.of(engine.rounds, moe=target.is_moe),
         draft_pass_s=engine.draft_pass_s,
-        round_s=engine.round_s,
-        round_relative_se=floor,
         passes_scale_with_n=drafting.passes_scale_with_n,
         max_verified_tokens=float(engine.capturable_tokens),
         first_token=FirstToken(
@@ -111,6 +99,7 @@ def evaluate_machine(
 ) -> Evaluated:
     """Evaluate on the profiled machine from its fitted grid (tier ``profiled``)."""
     evidence, device, engine = machine.evidence, machine.device, inputs.engine
+    assert device.memory_bytes is not None, "a machine that was profiled is known"
     choice = HardwareChoice(
         machine.gpu_id, device.name, device.memory_bytes, device.count, machine.gpu
     )
@@ -120,12 +109,10 @@ def evaluate_machine(
     ratio_se = combine_relative(step.relative_se, evidence.round_relative_se)
     models = StepModels(
         target=step,
-        target_low=step,
-        target_high=step,
         draft=evidence.draft_step if drafting.llm is not None else None,
+        drafts_with_head=drafting.method is not Method.DRAFT_MODEL,
+        round_factors=RoundFactors.measured(evidence.round_overhead_s, ratio_se),
         draft_pass_s=Quantity.exact(0.0),
-        round_s=Quantity.exact(evidence.round_overhead_s),
-        round_relative_se=ratio_se,
         passes_scale_with_n=drafting.passes_scale_with_n,
         max_verified_tokens=float("inf"),
         # what a prompt takes was measured whole, the host's share included

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from math import exp, hypot
 
 import numpy as np
 
 from capplan.economics.cost import replicas_for, usd_per_million_tokens
-from capplan.estimate.uncertainty import Z_95, combine_relative
+from capplan.estimate.uncertainty import Z_95
 from capplan.planning.candidates import (
     Candidate,
     at_concurrency,
@@ -16,7 +16,7 @@ from capplan.planning.candidates import (
     usd_per_month_for,
 )
 from capplan.schema.llm import LlmSpec
-from capplan.schema.plan import AcceptanceFigure, LoadPoint, MemoryFigure, PlanOption
+from capplan.schema.plan import AcceptanceFigure, LoadPoint, MemoryFigure, PlanOption, SpreadCause
 from capplan.schema.price import BillItem
 from capplan.schema.quantity import Quantity
 from capplan.schema.workload import Workload
@@ -28,26 +28,68 @@ PREFILL_RELATIVE_SE = 0.30
 
 @dataclass(frozen=True)
 class _Errors:
+    """Logarithms of how far 95 % intervals reach; a round reaches further up than down."""
+
     tokens_per_round: float
-    round_ratio: float
+    round_down: float
+    round_up: float
     decode: float
 
-    @cached_property
-    def speedup(self) -> float:
-        return combine_relative(self.tokens_per_round, self.round_ratio)
+    def round(self, mid: float) -> Quantity:
+        """Return a round ratio."""
+        return _interval(mid, self.round_down, self.round_up)
 
-    @cached_property
-    def tpot(self) -> float:
-        return combine_relative(self.speedup, self.decode)
+    def speedup(self, mid: float) -> Quantity:
+        """Return tokens a round over a round ratio."""
+        tokens = self.tokens_per_round
+        return _interval(mid, hypot(tokens, self.round_up), hypot(tokens, self.round_down))
+
+    def time(self, mid: float) -> Quantity:
+        """Return what grows with the time a token, dollars a token among it."""
+        tokens = (self.tokens_per_round, self.decode)
+        return _interval(mid, hypot(*tokens, self.round_down), hypot(*tokens, self.round_up))
+
+    def rate(self, mid: float) -> Quantity:
+        """Return what falls with the time a token."""
+        tokens = (self.tokens_per_round, self.decode)
+        return _interval(mid, hypot(*tokens, self.round_up), hypot(*tokens, self.round_down))
+
+
+def _interval(mid: float, log_down: float, log_up: float) -> Quantity:
+    return Quantity(low=mid * exp(-log_down), mid=mid, high=mid * exp(log_up))
 
 
 def _errors(candidate: Candidate) -> _Errors:
     grid = candidate.evaluated.grid
     h, n = candidate.hardware_index, candidate.n_index
-    ratio_se = at_concurrency(
-        candidate.evaluated, grid.round_ratio_se[h, n], candidate.concurrency
+    down, up = (
+        at_concurrency(candidate.evaluated, reach[h, n], candidate.concurrency)
+        for reach in (grid.round_log_down, grid.round_log_up)
     )
-    return _Errors(float(grid.tokens_per_round_se[n]), ratio_se, float(grid.decode_relative_se[h]))
+    return _Errors(
+        tokens_per_round=Z_95 * float(grid.tokens_per_round_se[n]),
+        round_down=down,
+        round_up=up,
+        decode=Z_95 * float(grid.decode_relative_se[h]),
+    )
+
+
+def _spread(candidate: Candidate, errors: _Errors) -> dict[SpreadCause, float]:
+    """Return the shares of what could make speculation lose, the largest first."""
+    if not candidate.speculates:
+        return {}
+    grid, h, n = candidate.evaluated.grid, candidate.hardware_index, candidate.n_index
+    found = {
+        cause: errors.round_up**2
+        * at_concurrency(candidate.evaluated, share[h, n], candidate.concurrency)
+        for cause, share in grid.round_causes.items()
+    }
+    found[SpreadCause.ACCEPTANCE] = errors.tokens_per_round**2
+    total = sum(found.values())
+    if total <= 0:
+        return {}
+    ordered = sorted(found.items(), key=lambda item: -item[1])
+    return {cause: part / total for cause, part in ordered if part > 0}
 
 
 def build_option(
@@ -98,18 +140,15 @@ def build_option(
         usd_per_thousand_requests=million.scaled(
             workload.output_tokens * 1e3 / TOKENS_PER_MILLION
         ),
-        output_tokens_per_s=Quantity.from_relative_se(capacity, errors.tpot),
+        output_tokens_per_s=errors.rate(capacity),
         planned_output_tokens_per_s=candidate.planned_tokens_per_s,
-        tpot_ms=Quantity.from_relative_se(candidate.tpot_s * MS_PER_S, errors.tpot),
+        tpot_ms=errors.time(candidate.tpot_s * MS_PER_S),
         ttft_ms=Quantity.from_relative_se(here(grid.ttft_s[h, n]) * MS_PER_S, PREFILL_RELATIVE_SE),
-        speedup=Quantity.from_relative_se(here(grid.speedup[h, n]), errors.speedup),
+        speedup=errors.speedup(here(grid.speedup[h, n])),
+        speedup_spread=_spread(candidate, errors),
         guide_speedup=here(grid.guide_speedup[h, n]),
         cost_ratio=_cost_ratio(candidate),
-        round_ratio=(
-            Quantity.from_relative_se(here(grid.round_ratio[h, n]), errors.round_ratio)
-            if candidate.speculates
-            else None
-        ),
+        round_ratio=(errors.round(here(grid.round_ratio[h, n])) if candidate.speculates else None),
         acceptance=_acceptance(candidate),
         memory=_memory(candidate),
         tier=evaluated.tier,
@@ -148,9 +187,9 @@ def _money(
     required = required_tokens_per_s(workload, tariff.serving_hours)
     if required is None:
         mid = float(usd_per_million_tokens(usd, candidate.planned_tokens_per_s, serving_hours))
-        return Quantity.exact(usd), Quantity.from_relative_se(mid, errors.tpot)
-    spread = float(np.exp(Z_95 * errors.tpot))
-    rates = replica_rate * np.array([spread, 1.0 / spread])
+        return Quantity.exact(usd), errors.time(mid)
+    ends = errors.rate(replica_rate)
+    rates = np.array([ends.high, ends.low])
     replicas = replicas_for(required, rates, workload.utilisation)
     low, high = usd_per_month_for(replicas, candidate.tensor_parallel, tariff)
     # the middle is exact, the ends are not: they must not cross it by a rounding
@@ -163,11 +202,11 @@ def _cost_ratio(candidate: Candidate) -> Quantity | None:
     grid = candidate.evaluated.grid
     if not candidate.speculates or grid.cost_ratio is None:
         return None
-    h = candidate.hardware_index
+    h, n = candidate.hardware_index, candidate.n_index
     values = [
         at_concurrency(
             candidate.evaluated,
-            np.broadcast_to(part, (len(candidate.evaluated.choices), 1, len(grid.batches)))[h, 0],
+            np.broadcast_to(part, grid.speedup.shape)[h, n],
             candidate.concurrency,
         )
         for part in grid.cost_ratio
@@ -234,16 +273,12 @@ def _load_curve(candidate: Candidate, errors: _Errors) -> tuple[LoadPoint, ...]:
         points.append(
             LoadPoint(
                 concurrency=int(grid.batches[b]),
-                tpot_ms=Quantity.from_relative_se(
-                    float(grid.tpot_s[h, n, b]) * MS_PER_S, errors.tpot
-                ),
+                tpot_ms=errors.time(float(grid.tpot_s[h, n, b]) * MS_PER_S),
                 baseline_tpot_ms=float(grid.baseline_tpot_s[h, n, b]) * MS_PER_S,
-                speedup=Quantity.from_relative_se(float(grid.speedup[h, n, b]), errors.speedup),
+                speedup=errors.speedup(float(grid.speedup[h, n, b])),
                 guide_speedup=float(grid.guide_speedup[h, n, b]),
-                output_tokens_per_s=Quantity.from_relative_se(rate, errors.tpot),
-                usd_per_million_output_tokens=Quantity.from_relative_se(
-                    usd_per_s * TOKENS_PER_MILLION / rate, errors.tpot
-                ),
+                output_tokens_per_s=errors.rate(rate),
+                usd_per_million_output_tokens=errors.time(usd_per_s * TOKENS_PER_MILLION / rate),
                 best_num_speculative_tokens=int(grid.lengths[best]) if best_speedup > 1 else 0,
                 best_speedup=max(best_speedup, 1.0),
             )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from capplan.economics.bill import MONTH_HOURS
 from capplan.planning.money import money_assumptions
 from capplan.planning.planner import Outcome
+from capplan.planning.settling import hangs_on, settled_by, speedup_text, undecided
 from capplan.schema.engine import EngineConstants
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Assumption, PlanOption, PlanRequest, PlanVerdict
@@ -23,7 +26,14 @@ def verdict(outcome: Outcome, request: PlanRequest) -> PlanVerdict:
             ),
             needed=_needed(outcome, request),
         )
-    return PlanVerdict(feasible=True, sentence=_answer(outcome, request))
+    best = outcome.options[0]
+    open_ = undecided(best)
+    return PlanVerdict(
+        feasible=True,
+        sentence=_answer(outcome, request),
+        decided=not open_,
+        settled_by=settled_by(best) if open_ else "",
+    )
 
 
 def _needed(outcome: Outcome, request: PlanRequest) -> str:
@@ -53,10 +63,24 @@ def _answer(outcome: Outcome, request: PlanRequest) -> str:
     """Return the sentence, and why a draft that was asked for by name is not in it."""
     best = outcome.options[0]
     sentence = _sentence(best, outcome.baseline)
+    if best.method is Method.NONE:
+        sentence += _might_gain(outcome.options)
     if not request.drafts or best.method is not Method.NONE:
         return sentence
     blocked = [r.example for r in outcome.rejections if r.reason in _BLOCKS_A_DRAFT]
     return f"{sentence} The draft asked for: {blocked[0]}." if blocked else sentence
+
+
+def _might_gain(options: Sequence[PlanOption]) -> str:
+    """Say of the best draft that was ranked behind plain decoding whether that is certain."""
+    drafted = next((option for option in options if undecided(option)), None)
+    if drafted is None:
+        return ""
+    return (
+        f" That {_drafting(drafted)} would not pay is not decided: {speedup_text(drafted)} at "
+        f"{_load(drafted)}; it hangs on {hangs_on(drafted)}: measure it with "
+        f"{settled_by(drafted)}."
+    )
 
 
 def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
@@ -78,14 +102,26 @@ def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
         if change < 0.005:
             faster = best.tpot_ms.mid < baseline.tpot_ms.mid
             saving = f", at the same cost a token as without{', and faster' if faster else ''}"
-    if best.speedup.low < 1:
-        saving += "; not certain, the interval includes a loss"
-    draft = "prompt lookup (n-gram)" if best.method is Method.NGRAM else _short(best.draft or "")
+    if undecided(best):
+        return (
+            f"Not decided: {speedup_text(best)} for {_short(best.target)} with {_drafting(best)}, "
+            f"on {where} at {_load(best)}{saving}; it hangs on {hangs_on(best)}: measure it with "
+            f"{settled_by(best)}."
+        )
     return (
-        f"Speculate for {_short(best.target)} with {draft}, N = {best.num_speculative_tokens}, "
-        f"on {where}: {best.speedup.mid:.2f}x ({best.speedup.low:.2f}-{best.speedup.high:.2f}) at "
-        f"{best.concurrency} concurrent request{'s' if best.concurrency > 1 else ''}{saving}."
+        f"Speculate for {_short(best.target)} with {_drafting(best)}, on {where}: "
+        f"{speedup_text(best)} at {_load(best)}{saving}."
     )
+
+
+def _drafting(option: PlanOption) -> str:
+    by_lookup = option.method is Method.NGRAM
+    draft = "prompt lookup (n-gram)" if by_lookup else _short(option.draft or "")
+    return f"{draft}, N = {option.num_speculative_tokens}"
+
+
+def _load(option: PlanOption) -> str:
+    return f"{option.concurrency} concurrent request{'s' if option.concurrency > 1 else ''}"
 
 
 def _bought(option: PlanOption) -> str:

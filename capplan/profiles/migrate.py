@@ -10,11 +10,14 @@ from capplan.schema.profile import PROFILE_SCHEMA_VERSION
 
 Document = dict[str, Any]
 
-_STEPS: Mapping[int, Callable[[Document], Document]] = {}
-"""Version -> the function that turns its document into that of the next version.
 
-Empty while version 1 is the only one.
-"""
+def _to_2(document: Document) -> Document:
+    """Version 2 only adds: engine rounds, losslessness, observations, the engine's memory."""
+    return {**document, "schema_version": 2}
+
+
+_STEPS: Mapping[int, Callable[[Document], Document]] = {1: _to_2}
+"""Version -> the function that turns its document into that of the next version."""
 
 
 def migrate(document: Document, name: str) -> Document:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from capplan.schema.base import Value
 from capplan.schema.quantity import Quantity
@@ -52,6 +53,52 @@ class BatchLimits(Value):
         return memory_bytes >= self.from_bytes and not named
 
 
+ROUND_TERMS = (
+    "step",
+    "round_s",
+    "experts",
+    "arithmetic",
+    "exchange",
+    "head",
+    "draft",
+    "draft_pass_s",
+)
+"""What a speculative round is made of."""
+
+
+class RoundConstants(Value):
+    """Factors of the terms of a round, fitted together, with what they do not tell.
+
+    ``round_s`` and ``draft_pass_s`` are seconds, the rest multiply the data-sheet time of a term.
+    docs/method/steptime.md
+    """
+
+    values: dict[str, float]
+    """By term, every one of :data:`ROUND_TERMS`."""
+    log_sd: dict[str, float]
+    """Of each logarithm, for a deployment that was never measured."""
+    scatter_dense: float = Field(gt=0)
+    """Relative scatter of a round about the fit."""
+    scatter_moe: float = Field(gt=0)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if set(self.values) != set(ROUND_TERMS) or set(self.log_sd) != set(ROUND_TERMS):
+            msg = f"values and log_sd must name {', '.join(ROUND_TERMS)}, each once"
+            raise ValueError(msg)
+        return self
+
+    def quantity(self, term: str) -> Quantity:
+        """Return what a term costs on average, and its 95 % interval."""
+        return Quantity.log_normal(self.values[term], self.log_sd[term])
+
+    def measured(self, term: str) -> RoundConstants:
+        """Return the constants where this term was measured: its factor is 1 and certain."""
+        return self.model_copy(
+            update={"values": {**self.values, term: 1.0}, "log_sd": {**self.log_sd, term: 0.0}}
+        )
+
+
 class EngineConstants(Value):
     """What the data-sheet tier needs to know about an engine. Times in seconds."""
 
@@ -76,10 +123,8 @@ class EngineConstants(Value):
     """Launch and synchronisation of one layer."""
     request_s: float = Field(ge=0)
     """Scheduling and sampling of one request in a step."""
-    draft_pass_s: Quantity
-    """Fixed cost of one draft pass beyond its layers and bytes."""
-    round_s: Quantity
-    """Fixed cost of one speculative round: rejection sampling, bookkeeping."""
+    rounds: RoundConstants
+    """What a speculative round costs."""
     expert_correlation: Quantity
     """Effective share of extra tokens that route as if independent (1: independent)."""
     first_token_s: float = Field(ge=0)
@@ -121,8 +166,6 @@ class EngineConstants(Value):
     since beyond the captured sizes a step costs several times more."""
     decode_relative_se: dict[str, float]
     """Error of one decode step by GPU architecture; ``default`` for those without measurements."""
-    round_ratio_relative_se_dense: float = Field(gt=0)
-    round_ratio_relative_se_moe: float = Field(gt=0)
     sources: dict[str, str]
     """Where each constant comes from."""
 
@@ -144,6 +187,16 @@ class EngineConstants(Value):
         name = device_name.lower()
         named = (size for word, size in self.driver_reserved_bytes.items() if word in name)
         return next(named, self.driver_reserved_bytes["default"])
+
+    @property
+    def draft_pass_s(self) -> Quantity:
+        """Fixed cost of one draft pass beyond its layers and bytes."""
+        return self.rounds.quantity("draft_pass_s")
+
+    @property
+    def round_s(self) -> Quantity:
+        """Fixed cost of one speculative round: rejection sampling, bookkeeping."""
+        return self.rounds.quantity("round_s")
 
     @property
     def memory_utilisation(self) -> float:

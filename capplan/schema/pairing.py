@@ -60,6 +60,8 @@ class AcceptanceFact(Value):
     """The source's own definition, and how it was brought to tokens per round."""
     setting: str = ""
     """Engine, GPU and batch of the measurement."""
+    relative_se: float | None = Field(default=None, ge=0, exclude=True)
+    """Relative standard error of a measurement of one's own; published ones give none."""
     source: Source
 
 

@@ -27,6 +27,23 @@ class Tier(StrEnum):
     PROFILED = "profiled"
 
 
+class SpreadCause(StrEnum):
+    """What makes a speedup uncertain."""
+
+    ACCEPTANCE = "acceptance"
+    """Tokens a round on this text."""
+    DRAFT_PASSES = "draft_passes"
+    """What the passes of the draft cost, launches above all."""
+    EXPERTS = "experts"
+    """Experts that verification reads and decoding does not."""
+    VERIFICATION = "verification"
+    """Arithmetic of the drafted tokens."""
+    EXCHANGE = "exchange"
+    """Exchange of the drafted tokens between the GPUs of a group."""
+    ROUND = "round"
+    """The rest of a round: sampling, bookkeeping, what the model leaves out."""
+
+
 class PlanRequest(Value):
     """Everything a plan depends on, apart from the facts and profiles."""
 
@@ -166,6 +183,9 @@ class PlanOption(Value):
     ttft_ms: Quantity
     speedup: Quantity
     """Decode phase, against no speculation on the same GPUs at the same concurrency."""
+    speedup_spread: dict[SpreadCause, float] = Field(default_factory=dict)
+    """What makes the speedup uncertain: shares of its interval's variance, 1 together. Empty
+    without drafts and in plans of older versions."""
     guide_speedup: float
     """The guide's alpha*N / (1 + N*cost_ratio), shown for comparison only."""
     cost_ratio: Quantity | None
@@ -181,6 +201,10 @@ class PlanOption(Value):
     warnings: tuple[str, ...] = ()
     launch: str = ""
     """Text that starts this option on the engine, if the engine can run it."""
+    on_cpu: bool = False
+    """Whether it runs on a profiled machine without a GPU."""
+    prompt_lookup: tuple[int, int] | None = None
+    """Shortest and longest n-gram that was looked up where a profile measured it."""
 
 
 class Rejection(Value):
@@ -212,6 +236,11 @@ class PlanVerdict(Value):
     sentence: str
     needed: str = ""
     """Where nothing fits: what it would take."""
+    decided: bool = True
+    """False where the interval of the recommended speedup holds 1; the sentence then says so
+    first."""
+    settled_by: str = ""
+    """Where it is not decided: the command that measures what it hangs on."""
 
 
 class Plan(Value):

@@ -13,9 +13,10 @@ from pydantic import Field, model_validator
 
 from capplan.schema.base import Value
 from capplan.schema.llm import LlmSpec
+from capplan.schema.observation import Observation
 from capplan.schema.pairing import Method
 
-PROFILE_SCHEMA_VERSION = 1
+PROFILE_SCHEMA_VERSION = 2
 
 Seconds = Annotated[float, Field(ge=0)]
 
@@ -47,12 +48,14 @@ class Verdict(Value):
 class Device(Value):
     """The processor that ran the models."""
 
-    kind: Literal["cuda", "cpu"]
+    kind: Literal["cuda", "cpu", "unknown"]
+    """``unknown``: a server or a file did not say what it ran on."""
     name: str
     """As the driver or the operating system names it."""
     count: int = Field(default=1, ge=1)
     uuid: str = ""
-    memory_bytes: float = Field(gt=0)
+    memory_bytes: float | None = Field(default=None, gt=0)
+    """None only for an unknown device."""
     driver: str = ""
     cuda: str = ""
     power_limit_w: float | None = None
@@ -76,7 +79,8 @@ class Environment(Value):
 class Backend(Value):
     """What ran the models."""
 
-    name: Literal["torch", "vllm", "server", "fake"]
+    name: Literal["torch", "vllm", "server", "import", "fake"]
+    """``server``: a live engine was asked; ``import``: files of other tools were read."""
     version: str
     arguments: dict[str, str] = Field(default_factory=dict)
     cuda_graphs: bool = False
@@ -119,7 +123,25 @@ class NgramDraft(Value):
         return self
 
 
-Draft = Annotated[ModelDraft | NgramDraft, Field(discriminator="method")]
+class EngineDraft(Value):
+    """Any other way to draft, known by what the engine was told: heads, MTP, suffix, blocks."""
+
+    method: Literal[
+        Method.EAGLE,
+        Method.EAGLE3,
+        Method.MTP,
+        Method.MEDUSA,
+        Method.DFLASH,
+        Method.DSPARK,
+        Method.PEAGLE,
+        Method.SUFFIX,
+    ]
+    id: str
+    """The head's checkpoint; the method's name where there is none (mtp, suffix)."""
+    weight_bytes: float | None = Field(default=None, gt=0)
+
+
+Draft = Annotated[ModelDraft | NgramDraft | EngineDraft, Field(discriminator="method")]
 
 
 class Role(StrEnum):
@@ -135,16 +157,18 @@ class Phase(StrEnum):
     PREFILL = "prefill"
     DECODE = "decode"
     VERIFY = "verify"
+    ROUND = "round"
+    """A whole speculative step of an engine: drafting, verifying and the engine's own work."""
 
 
 class TimingCell(Value):
-    """Raw seconds of one forward pass at one point of the grid."""
+    """Raw seconds of one forward pass, or one engine step, at one point of the grid."""
 
     role: Role
     phase: Phase
     batch: int = Field(ge=1)
     tokens_per_sequence: int = Field(ge=1)
-    """Tokens scored a sequence in the pass: 1 decode, N+1 verification, the prompt in prefill."""
+    """Tokens scored a sequence: 1 in decode, N+1 in verification and round, a prompt in prefill."""
     context: int = Field(ge=0)
     """Tokens already in each sequence's KV cache."""
     seconds: tuple[Seconds, ...] = Field(min_length=1)
@@ -172,10 +196,16 @@ class AcceptanceCell(Value):
     - ``per_token`` (draft models): ``accept_greedy`` and ``accept_probabilistic``, float32 a
       generated token: the probability that the draft's proposal is accepted at this position,
       given that it was reached. Independent between positions, given the text.
+      Where it was traced, also ``draft_confidence``: the draft's own probability of its likeliest
+      token, without the request's temperature.
     - ``per_start`` (lookup drafts): ``proposed`` and ``accepted``, uint8 a generated token:
       tokens proposed (up to ``max_num_speculative_tokens``) and accepted by a round that starts
       at this position. For a smaller N take the minimum with N.
+    - ``per_round`` (what an engine really did with N = ``max_num_speculative_tokens``): ``drafted``
+      and ``accepted``, uint8 a round, 0 drafted where a round had no draft; ``offsets`` counts
+      rounds instead of tokens.
 
+    ``prompt_tokens``, int32 a request, stands beside them in profiles that know it.
     The array ``key`` in the sidecar is ``acceptance/<index>/<array>``.
     """
 
@@ -184,7 +214,9 @@ class AcceptanceCell(Value):
     top_p: float = Field(default=1.0, gt=0, le=1)
     top_k: int = Field(default=0, ge=0)
     thinking: bool | None = None
-    trace_kind: Literal["per_token", "per_start"]
+    trace_kind: Literal["per_token", "per_start", "per_round"]
+    draft_sampling: DraftSampling | None = None
+    """Of a ``per_round`` trace; None for lookup drafts and for traces that hold both."""
     max_num_speculative_tokens: int = Field(default=16, ge=1)
     prompts_sha256: str
     requests: int = Field(ge=1)
@@ -233,6 +265,44 @@ class RoundsCell(Value):
         return self
 
 
+class LosslessnessCell(Value):
+    """The same requests written with and without speculation, as the target itself rates them.
+
+    Speculation must not change what the target writes. At temperature 0 the texts are compared
+    token by token; above it by the mean log-probability that the target gives to each text.
+    """
+
+    temperature: float = Field(ge=0)
+    draft_sampling: DraftSampling | None = None
+    num_speculative_tokens: int = Field(ge=0)
+    """0: plain decoding with another seed, the control of the check itself."""
+    tokens: tuple[int, ...]
+    """Generated tokens of each request, with speculation."""
+    log_prob_nats: tuple[float, ...]
+    """Mean log-probability a token, of each request, with speculation."""
+    baseline_tokens: tuple[int, ...]
+    baseline_log_prob_nats: tuple[float, ...]
+    """The same without speculation."""
+    identical: int | None = None
+    """Requests with the same text, token by token (temperature 0 only)."""
+    difference_margins_nats: tuple[float, ...] = ()
+    """Of each request that differs at temperature 0: by how much the target prefers the plain
+    text's token at the first difference. Near 0 it is a tie that rounding decided."""
+
+
+class EngineMemory(Value):
+    """What an engine took and what it has left for KV, as it reports itself."""
+
+    num_speculative_tokens: int = Field(ge=0)
+    """Of the configuration that was started; 0 without a draft."""
+    model_bytes: float | None = Field(default=None, gt=0)
+    """Weights of target and draft together."""
+    kv_pool_bytes: float | None = Field(default=None, gt=0)
+    kv_capacity_tokens: int = Field(ge=0)
+    kv_block_tokens: int = Field(ge=1)
+    max_model_len: int = Field(ge=1)
+
+
 class MemoryRecord(Value):
     """Bytes that one model really took."""
 
@@ -263,7 +333,7 @@ class Skipped(Value):
 class Profile(Value):
     """One profiling run, complete or stopped in good order."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     id: str
     created_at: str
     """ISO 8601, UTC."""
@@ -279,7 +349,11 @@ class Profile(Value):
     timing: tuple[TimingCell, ...] = ()
     acceptance: tuple[AcceptanceCell, ...] = ()
     rounds: tuple[RoundsCell, ...] = ()
+    losslessness: tuple[LosslessnessCell, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    """Windows of a served load: a live server's, or read from other tools' files."""
     memory: tuple[MemoryRecord, ...] = ()
+    engine_memory: tuple[EngineMemory, ...] = ()
     power: tuple[PowerRecord, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     verdict: Verdict

@@ -39,6 +39,13 @@ class Quantity(Value):
         spread = math.exp(1.96 * relative_se)
         return cls(low=mid / spread, mid=mid, high=mid * spread)
 
+    @classmethod
+    def log_normal(cls, median: float, log_sd: float) -> Quantity:
+        """Return mean and 95 % interval of a positive figure whose logarithm is normal."""
+        spread = math.exp(1.96 * log_sd)
+        mean = median * math.exp(log_sd**2 / 2.0)
+        return cls(low=median / spread, mid=mean, high=max(mean, median * spread))
+
     def scaled(self, factor: float) -> Quantity:
         """Return the figure times a positive exact number (a unit, a count)."""
         return Quantity(low=self.low * factor, mid=self.mid * factor, high=self.high * factor)

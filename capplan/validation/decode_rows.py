@@ -50,18 +50,19 @@ def decode_steps(rows: PublishedRows, specs: Specs) -> tuple[DecodeStep, ...]:
 
 def predict_left_out(steps: Sequence[DecodeStep], keys: Sequence[Hashable]) -> tuple[Scored, ...]:
     """Predict each step from those of another key alone."""
-    everything = _fit(steps, None)
+    everything = fit_decode(steps, None)
     scored: dict[int, Scored] = {}
     for key in dict.fromkeys(keys):
         kept = [step for step, other in zip(steps, keys, strict=True) if other != key]
-        fit = _fit(kept, everything)
+        fit = fit_decode(kept, everything)
         for index, (step, other) in enumerate(zip(steps, keys, strict=True)):
             if other == key:
                 scored[index] = _scored(step, fit)
     return tuple(scored[index] for index in range(len(steps)))
 
 
-def _fit(steps: Sequence[DecodeStep], start: PooledFit | None) -> PooledFit:
+def fit_decode(steps: Sequence[DecodeStep], start: PooledFit | None = None) -> PooledFit:
+    """Fit the factors of all engines to decode steps."""
     works, seconds = [step.work for step in steps], [step.seconds for step in steps]
     return fit_pooled(FACTORS, works, seconds, NOISE, start)
 

@@ -17,6 +17,7 @@ from capplan.validation.rows import (
     DecodeRow,
     GoldenRow,
     PublishedRows,
+    RoundRow,
     ServingRow,
     SpeedupRow,
     ThroughputRow,
@@ -51,6 +52,7 @@ def read_published(folder: Path) -> PublishedRows:
         baseline_decode=_read(folder / "baseline_decode.csv", DecodeRow, problems),
         serving_baseline=_read(folder / "serving_baseline.csv", ServingRow, problems),
         verify_cost=_read(folder / "verify_cost.csv", VerifyRow, problems),
+        rounds=_read(folder / "rounds.csv", RoundRow, problems),
         problems=(),
     )
     if found == PublishedRows():

@@ -176,8 +176,36 @@ class VerifyRow:
     source_key: str = ""
 
 
+@dataclass(frozen=True)
+class RoundRow:
+    """Time of a speculative round and of the plain step beside it, from ``rounds.csv``."""
+
+    id: str = ""
+    target: str = ""
+    draft: str = ""
+    method: str = ""
+    gpu: str = ""
+    n_gpu: float | None = None
+    dtype: str = ""
+    batch: float | None = None
+    context: float | None = None
+    N: float | None = None
+    decode_ms: float | None = None
+    round_ms: float | None = None
+    notes: str = ""
+    quality: str = OK
+    source_key: str = ""
+
+
 AnyRow = (
-    SpeedupRow | ThroughputRow | AcceptanceRow | GoldenRow | DecodeRow | ServingRow | VerifyRow
+    SpeedupRow
+    | ThroughputRow
+    | AcceptanceRow
+    | GoldenRow
+    | DecodeRow
+    | ServingRow
+    | VerifyRow
+    | RoundRow
 )
 
 
@@ -192,6 +220,7 @@ class PublishedRows:
     baseline_decode: tuple[DecodeRow, ...] = ()
     serving_baseline: tuple[ServingRow, ...] = ()
     verify_cost: tuple[VerifyRow, ...] = ()
+    rounds: tuple[RoundRow, ...] = ()
     problems: tuple[str, ...] = field(default=(), compare=False)
     """What could not be read, for people: file, line and cell."""
 

@@ -100,7 +100,7 @@ class ModelDrafter:
             logits = self._llm.forward(self._llm.tensor([pending]), self._cache, 1)[0, -1]
             if self._samples:
                 rows.append(distribution(logits, self._sampling))
-                token = draw(rows[-1], _uniforms(self._source, 1)[0])
+                token = draw(rows[-1], next_uniforms(self._source, 1)[0])
             else:
                 token = logits.argmax(-1)
             tokens.append(int(token))
@@ -155,7 +155,7 @@ def begin(
     cache = target.new_cache(capacity)
     source = torch.Generator().manual_seed(sampling.seed)
     logits = target.forward(target.tensor([prompt]), cache, 1)[0, -1]
-    first = draw(distribution(logits, sampling), _uniforms(source, 1)[0])
+    first = draw(distribution(logits, sampling), next_uniforms(source, 1)[0])
     text = [*prompt, int(first)]
     drafter.start(text, capacity)
     return Decoding(target, drafter, sampling, cache, text, len(prompt), source)
@@ -174,13 +174,22 @@ def run_round(state: Decoding, num_speculative_tokens: int) -> None:
     # The target has cached everything but the last token; one pass scores it and all drafts.
     passed = state.target.tensor([[state.text[-1], *proposal.tokens]])
     logits = state.target.forward(passed, state.cache, drafted + 1)
-    target_probs = distribution(logits[0], state.sampling)
-    accepted, token = accept(target_probs, proposal, _uniforms(state.source, drafted + 1))
+    accepted = settle(state, proposal, distribution(logits[0], state.sampling))
     state.cache.rewind(known + accepted)
+
+
+def settle(state: Decoding, proposal: Proposal, target_probs: torch.Tensor) -> int:
+    """Enter what the target made of a proposal, and return how many drafts were kept.
+
+    ``target_probs`` has one row a draft and one more.
+    """
+    drafted = len(proposal.tokens)
+    accepted, token = accept(target_probs, proposal, next_uniforms(state.source, drafted + 1))
     state.text.extend(_until_end(state, [*proposal.tokens[:accepted], token]))
     state.counts.rounds += 1
     state.counts.drafted += drafted
     state.counts.accepted_lengths.append(accepted)
+    return accepted
 
 
 def accept(
@@ -225,5 +234,6 @@ def _until_end(state: Decoding, tokens: list[int]) -> list[int]:
     return tokens[:room]
 
 
-def _uniforms(source: torch.Generator, count: int) -> torch.Tensor:
+def next_uniforms(source: torch.Generator, count: int) -> torch.Tensor:
+    """Return the next random numbers of a request."""
     return torch.rand(count, generator=source, dtype=torch.float64)

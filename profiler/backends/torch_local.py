@@ -77,8 +77,11 @@ class TorchBackend:
         names = [request.target] + ([request.draft] if request.draft else [])
         found = [find_checkpoint(name, self._dummy) for name in names]
         llms = [load_llm(one, device, dtype, self._dummy) for one in found]
-        if request.target_id:
-            llms[0] = replace(llms[0], name=request.target_id)
+        known_as = (request.target_id, request.draft_id)
+        llms = [
+            replace(llm, name=name) if name else llm
+            for llm, name in zip(llms, known_as, strict=False)
+        ]
         self._target = llms[0]
         self._target_record = profiled_llm(llms[0], found[0], self._dummy)
         if request.draft:

@@ -9,6 +9,7 @@ say the same. From this one pass follow the accepted lengths at every number of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -63,47 +64,63 @@ def trace_draft_model(
     offsets = offsets_of(generations)
     greedy = np.zeros(offsets[-1], dtype=np.float32)
     probabilistic = np.zeros(offsets[-1], dtype=np.float32)
+    confidence = np.zeros(offsets[-1], dtype=np.float32)
     by_length = sorted(range(len(generations)), key=lambda i: len(generations[i].generated_ids))
     for start in range(0, len(by_length), MAX_BATCH):
         members = by_length[start : start + MAX_BATCH]
         batch = [generations[index] for index in members]
-        is_likeliest, accept = _score(target, draft, batch, sampling)
+        drafted, accept = _score(target, draft, batch, sampling)
         for row, index in enumerate(members):
             length = len(generations[index].generated_ids)
             place = slice(offsets[index], offsets[index + 1])
-            greedy[place] = is_likeliest[row, -length:] if length else []
+            greedy[place] = drafted.is_likeliest[row, -length:] if length else []
             probabilistic[place] = accept[row, -length:] if length else []
+            confidence[place] = drafted.confidence[row, -length:] if length else []
     arrays: dict[str, NDArray[np.float32] | NDArray[np.uint8]] = {
         "accept_greedy": greedy,
         "accept_probabilistic": probabilistic,
+        "draft_confidence": confidence,
     }
     return Trace("per_token", offsets, arrays)
 
 
+@dataclass(frozen=True)
+class _Emitted:
+    """What one LLM says of the emitted tokens, right-aligned, a row a request."""
+
+    probs: NDArray[np.float32]
+    """At the request's own sampling."""
+    is_likeliest: NDArray[np.float32]
+    """1 where the token is the likeliest one."""
+    confidence: NDArray[np.float32]
+    """Probability of the likeliest token, whatever the sampling: at temperature 0 the request's
+    own distribution is certain of everything."""
+
+
 def _score(
     target: TorchLlm, draft: TorchLlm, batch: Sequence[Generation], sampling: SamplingPoint
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return, right-aligned, the indicator of greedy and the probability of sampled drafts."""
-    draft_prob, is_likeliest = _emitted(draft, batch, sampling)
+) -> tuple[_Emitted, NDArray[np.float32]]:
+    """Return what the draft says, and the probability that a sampled draft is accepted."""
+    drafted = _emitted(draft, batch, sampling)
     if sampling.temperature == 0:
-        return is_likeliest, is_likeliest
-    target_prob, _ = _emitted(target, batch, sampling)
+        return drafted, drafted.is_likeliest
+    target_prob = _emitted(target, batch, sampling).probs
     # The target emitted these tokens, so its probability is 0 only where rounding made it so;
     # such a token is as good as certain to be accepted if the draft gives it any chance at all.
     smallest = np.finfo(np.float32).tiny
-    return is_likeliest, np.minimum(1.0, draft_prob / np.maximum(target_prob, smallest))
+    return drafted, np.minimum(1.0, drafted.probs / np.maximum(target_prob, smallest))
 
 
-def _emitted(
-    llm: TorchLlm, batch: Sequence[Generation], sampling: SamplingPoint
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return each emitted token's probability, and 1 where it was the likeliest one."""
-    probs, likeliest = [], []
+def _emitted(llm: TorchLlm, batch: Sequence[Generation], sampling: SamplingPoint) -> _Emitted:
+    """Score the emitted tokens of a batch."""
+    probs, likeliest, confidence = [], [], []
     for logits, emitted in _teacher_forced(llm, batch):
         chosen = distribution(logits, sampling).gather(-1, emitted[..., None])
         probs.append(chosen.squeeze(-1))
         likeliest.append((logits.argmax(-1) == emitted).float())
-    return torch.cat(probs, 1).cpu().numpy(), torch.cat(likeliest, 1).cpu().numpy()
+        confidence.append((logits.amax(-1) - logits.logsumexp(-1)).exp().float())
+    parts = (torch.cat(part, 1).cpu().numpy() for part in (probs, likeliest, confidence))
+    return _Emitted(*parts)
 
 
 def _teacher_forced(

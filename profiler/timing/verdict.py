@@ -28,12 +28,10 @@ _RANK = {stability: rank for rank, stability in enumerate(Stability)}
 
 
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the worst stability with all reasons, in the order given."""
-    all_verdicts = list(verdicts)
-    worst = max(
-        (v.stability for v in all_verdicts), key=_RANK.__getitem__, default=STABLE.stability
-    )
-    return Verdict(stability=worst, reasons=tuple(r for v in all_verdicts for r in v.reasons))
+    """Return the worst stability with all reasons, those of the worst verdicts first."""
+    worst_first = sorted(verdicts, key=lambda v: -_RANK[v.stability])
+    worst = worst_first[0].stability if worst_first else STABLE.stability
+    return Verdict(stability=worst, reasons=tuple(r for v in worst_first for r in v.reasons))
 
 
 def doubt(

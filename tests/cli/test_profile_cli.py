@@ -79,7 +79,13 @@ def test_a_budget_that_ran_out_is_said_on_stderr(tmp_path):
             "exceeds",
         ),
         (("big", "--batch", "0"), "not in the range"),
-        (("big", "--method", "eagle"), "ngram"),
+        (("big", "--method", "eagle"), "--draft"),
+        (("big", "--method", "mtp", "--draft", "d"), "exclude each other"),
+        (("big", "--method", "eagle3", "--draft", "d"), "--backend vllm"),
+        (("big", "--length", "17"), "not in the range"),
+        (("big", "--tensor-parallel", "2"), "need --backend vllm"),
+        (("big", "--rejection", "synthetic"), "need --backend vllm"),
+        (("big", "--gpu-memory-utilization", "1.5"), "not in the range"),
     ],
 )
 def test_misuse_is_exit_code_2_with_one_reason(arguments, message):

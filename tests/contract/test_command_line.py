@@ -94,7 +94,7 @@ def _needs_more(example: list[str]) -> bool:
     """Whether an example reads a file of its user, a device, standard input or the network."""
     files = re.compile(r"(\./|[\w.-]+\.(json|csv)$)")
     inputs = [word for before, word in pairwise(example) if before != "-o"]
-    elsewhere = example[0] == "profile" or {"refresh", "--online", "-"} & set(example)
+    elsewhere = example[0] in ("profile", "watch") or {"refresh", "--online", "-"} & set(example)
     return bool(elsewhere) or any(files.match(word) for word in inputs)
 
 

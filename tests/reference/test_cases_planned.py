@@ -33,7 +33,6 @@ from capplan.schema.workload import Workload
 CATALOG, ENGINE = load_catalog(), load_engine("vllm")
 DATA = Path(__file__).parents[1] / "data" / "slower"
 LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"
-Z_95 = 1.96
 
 
 def given(points: dict[int, float]) -> AcceptanceCurve:
@@ -67,8 +66,9 @@ class Case:
     def round_ratio(self, n: int, batch: int) -> tuple[float, float, float]:
         """Low, mid and high of the 95 % interval."""
         mid = self.at(self.grid.round_ratio, n, batch)
-        reach = np.exp(Z_95 * self.at(self.grid.round_ratio_se, n, batch))
-        return mid / reach, mid, mid * reach
+        down = self.at(self.grid.round_log_down, n, batch)
+        up = self.at(self.grid.round_log_up, n, batch)
+        return mid / np.exp(down), mid, mid * np.exp(up)
 
     def speedup_under_load(self, n: int, batch: int) -> float:
         """Time a token without over with speculation, others' prompts included."""
@@ -166,7 +166,9 @@ def test_the_load_sweep_is_predicted_to_cross_between_8_and_32(head_params: floa
         assert (predicted > 1) == (measured > 1)
 
 
-@pytest.mark.parametrize(("load", "within"), [(1, 0.07), (8, 0.07), (32, 0.07), (64, 0.15)])
+@pytest.mark.parametrize(
+    ("load", "within"), [(1, 0.09), (8, 0.11), (32, 0.06), (64, 0.12), (128, 0.17)]
+)
 def test_the_load_sweep_is_met_from_data_sheets(load: int, within: float) -> None:
     (row,) = (row for row in sweep() if row["concurrency"] == load)
     measured = row["spec_output_tok_s"] / row["plain_output_tok_s"]
@@ -224,6 +226,29 @@ def test_a_plan_for_the_mixture_carries_both_warnings() -> None:
     assert drafted.speedup.high < 1 or (straddles is not None and "holds 1" in straddles)
 
 
+def test_the_first_line_says_of_the_mixture_that_it_is_not_decided() -> None:
+    request = PlanRequest(
+        targets=("Qwen/Qwen3-30B-A3B",),
+        methods=(Method.EAGLE3,),
+        budget_usd_per_month=100_000,
+        workload=Workload(
+            prompt_tokens=100, output_tokens=400, temperature=0.0, requests_per_s=0.3
+        ),
+        gpus=("h100-sxm-80gb",),
+        gpu_price_usd_per_hour={"h100-sxm-80gb": 3},
+        tensor_parallel=(2,),
+    )
+    plan = recommend(request)
+    best = plan.options[0]
+    assert best.speedup.low < 1 < best.speedup.high
+    assert not plan.verdict.decided
+    assert plan.verdict.sentence.startswith("Not decided: ")
+    assert "it hangs on" in plan.verdict.sentence
+    assert plan.verdict.settled_by.startswith("capplan profile ")
+    assert plan.verdict.settled_by in plan.verdict.sentence
+    assert sum(best.speedup_spread.values()) == pytest.approx(1)
+
+
 # Llama-3.1-8B and -1B in Q8_0 on an RTX 3060, N = 5: llama.cpp issue 5877. 1.71x.
 def test_a_consumer_card_that_gains_is_promised_a_gain() -> None:
     board = {"memory_bytes": 12e9, "memory_bytes_per_s": 360e9, "bf16_flops_per_s": 25.4e12}
@@ -258,8 +283,8 @@ def test_a_round_costs_more_steps_on_four_gpus_than_on_one(gpu: str) -> None:
     one, four = case(1), case(4)
     assert four.round_ratio(5, 1)[1] > one.round_ratio(5, 1)[1]
     assert four.round_ratio(5, 1)[2] / four.round_ratio(5, 1)[0] > 1.4  # and it is less certain
-    # the size of the effect is missed: what gave 1.43x on one GPU is put at 1.3 to 1.4x on four,
-    # with an interval that only just reaches the 0.97x reported
+    # the size of the effect is missed: what gave 1.43x on one GPU is put at 1.2 to 1.3x on four;
+    # but the interval ends at the 0.97x reported, and a plan says that it is not decided
     tokens = 1.43 * one.round_ratio(5, 1)[1]
     assert tokens / four.round_ratio(5, 1)[2] <= 0.967 * 1.06
 
@@ -285,6 +310,10 @@ def test_the_best_length_of_both_heads_is_found_from_data_sheets(head: int, best
         int(row["k"]): row["vanilla_tpot_ms"] / row[f"eagle{head}_tpot_ms"] for row in rows
     }
     assert max(measured, key=measured.__getitem__) == best
-    assert measured[chosen] >= 0.98 * measured[best]
+    assert measured[chosen] >= 0.96 * measured[best]
     errors = [found[n] / measured[n] - 1 for n in tokens]
-    assert np.abs(errors).mean() < 0.17
+    # EAGLE-3 took 1.0 ms a draft pass there, twice what the constants expect
+    assert np.abs(errors).mean() < {1: 0.08, 3: 0.17}[head]
+    for n in tokens:
+        low, _, high = case.round_ratio(n, 1)
+        assert tokens[n] / high <= measured[n] <= tokens[n] / low

@@ -9,7 +9,7 @@ from capplan.validation.rows import PublishedRows
 from capplan.validation.scoring import Scored
 from capplan.validation.specs import Specs
 
-_SCATTER = 0.09
+_SCATTER = 0.08
 """How far the rounds of one LLM lie from those of others on the same engine."""
 
 

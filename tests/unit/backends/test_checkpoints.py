@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +133,24 @@ def test_a_missing_package_gives_the_install_line() -> None:
     with pytest.raises(MissingPackageError, match="no_such_package") as caught:
         require("Testing", "json", "no_such_package")
     assert "capplan[profile]" in caught.value.remedy
+
+
+@pytest.mark.parametrize("unknown", ["target", "draft"])
+def test_an_unknown_name_is_refused_before_torch_is_imported(
+    tmp_path: Path, target: Path, unknown: str
+) -> None:
+    names = {"target": [str(target)], "draft": ["--draft", str(target)]}
+    names[unknown][-1] = "nobody/nothing-1B"
+    arguments = ["profile", *names["target"], *names["draft"], "-o", str(tmp_path / "p.json")]
+    code = (
+        "import sys; from capplan.cli import main\n"
+        f"sys.argv[1:] = {arguments!r}\n"
+        "try: main()\n"
+        "finally: print(*({'torch', 'transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "There is no checkpoint 'nobody/nothing-1B'" in done.stderr
+    assert done.stdout.strip() == ""

@@ -137,12 +137,13 @@ def test_extra_tokens_are_nearly_free_at_small_batches_and_dear_at_large_ones() 
     assert large > 0.5
 
 
-def test_a_drafting_llm_pays_its_own_step_and_no_separate_launch() -> None:
+def test_a_drafting_llm_pays_its_own_step_and_a_launch_a_pass() -> None:
     draft = replace(STEP, llm=CATALOG.llm("meta-llama/Llama-3.2-1B-Instruct"))
     found = round_amounts(MachineRound(STEP, 3, 4, None, draft))
     decode = fit_pooled(FACTORS, [], [])
     steps = [decode.predict(decode_work(s)).value for s in (draft, STEP)]
-    assert found["pass_ms"] == 0
+    assert found["pass_ms"] == pytest.approx(3 * 1e-3 / steps[1])
+    assert found["head"] == 0
     assert found["draft"] == pytest.approx(3 * steps[0] / steps[1])
 
 

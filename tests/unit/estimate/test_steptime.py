@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capplan.estimate.steptime import DatasheetStep, FittedStep, HardwareGroup
+from capplan.estimate.steptime import DatasheetStep, FittedStep, HardwareGroup, beyond_reading
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
 
@@ -39,12 +39,21 @@ def test_the_decode_step_is_the_sum_of_its_terms(synthetic: Any) -> None:
     assert seconds(step(synthetic.llm()), 4, 1, 1000) == pytest.approx(expected)
 
 
-def test_verification_adds_the_arithmetic_of_the_extra_tokens_alone(synthetic: Any) -> None:
+def test_verification_adds_arithmetic_that_reading_the_weights_partly_hides(
+    synthetic: Any,
+) -> None:
     h100 = load_catalog().gpu("h100-sxm-80gb")
-    extra = 8 * 3 * 2e9 / (ENGINE.verify_flops_efficiency["hopper"] * h100.bf16_flops_per_s)
+    token = 2e9 / (ENGINE.verify_flops_efficiency["hopper"] * h100.bf16_flops_per_s)
     model = step(synthetic.llm())
-    added = seconds(model, 8, 4, 5000) - seconds(model, 8, 1, 5000)
-    assert added == pytest.approx(extra)
+    for batch, least, most in ((8, 0.2, 0.5), (1024, 0.9, 1.0)):
+        added = seconds(model, batch, 4, 5000) - seconds(model, batch, 1, 5000)
+        assert least < added / (batch * 3 * token) < most
+
+
+def test_multiplying_beyond_reading_lies_between_their_sum_and_their_maximum() -> None:
+    assert float(beyond_reading(3.0, 4.0, 1.0)) == pytest.approx(4.0)
+    assert float(beyond_reading(3.0, 4.0, 2.0)) == pytest.approx(2.0)
+    assert float(beyond_reading(3.0, 4.0, 60.0)) == pytest.approx(1.0, abs=0.01)
 
 
 def test_context_is_read_once_a_pass_however_many_tokens_are_verified() -> None:

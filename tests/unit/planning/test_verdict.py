@@ -9,7 +9,7 @@ import pytest
 from capplan.planning.planner import Outcome
 from capplan.planning.verdict import verdict
 from capplan.schema.pairing import Method
-from capplan.schema.plan import PlanRequest, Rejection
+from capplan.schema.plan import PlanRequest, Rejection, SpreadCause
 from capplan.schema.quantity import Quantity
 
 
@@ -84,3 +84,60 @@ def test_where_no_offer_is_left_an_unknown_acceptance_is_not_to_blame() -> None:
     )
     nothing = outcome((), None, rejections=(rejection,), offers=0, candidates=0)
     assert "loosen --gpu" in verdict(nothing, REQUEST).needed
+
+
+def test_a_speedup_that_may_lose_is_not_decided_and_says_what_would_settle_it(
+    sample_plans: Any,
+) -> None:
+    best = sample_plans.make_option(
+        speedup=Quantity(low=0.6, mid=1.1, high=1.5),
+        speedup_spread={SpreadCause.EXPERTS: 0.7, SpreadCause.ACCEPTANCE: 0.3},
+    )
+    found = verdict(outcome((best,), None), REQUEST)
+    assert found.sentence.startswith("Not decided: 1.10x (0.60-1.50)")
+    assert "experts that verifying" in found.sentence
+    assert "tokens a round on your text (30 %)" in found.sentence
+    assert not found.decided
+    assert found.settled_by in found.sentence
+    assert found.settled_by.startswith("capplan profile ")
+
+
+def test_a_speedup_that_cannot_lose_is_decided(sample_plans: Any) -> None:
+    best = sample_plans.make_option(speedup=Quantity(low=1.01, mid=1.4, high=1.9))
+    found = verdict(outcome((best,), None), REQUEST)
+    assert found.decided
+    assert found.settled_by == ""
+    assert found.sentence.startswith("Speculate for ")
+
+
+@pytest.mark.parametrize(
+    ("cause", "method", "said", "command"),
+    [
+        (SpreadCause.ACCEPTANCE, Method.DRAFT_MODEL, "your text", "--prompts FILE"),
+        (SpreadCause.DRAFT_PASSES, Method.DRAFT_MODEL, "drafting", "--draft"),
+        (SpreadCause.VERIFICATION, Method.NGRAM, "verifying", "--method ngram"),
+        (SpreadCause.EXCHANGE, Method.EAGLE3, "exchanges between", "--server URL"),
+        (SpreadCause.ROUND, Method.EAGLE3, "beside its passes", "--server URL"),
+    ],
+)
+def test_every_cause_is_named_with_a_command_that_fits_the_method(
+    sample_plans: Any, cause: SpreadCause, method: Method, said: str, command: str
+) -> None:
+    best = sample_plans.make_option(
+        method=method,
+        tensor_parallel=4,
+        speedup=Quantity(low=0.8, mid=1.3, high=1.6),
+        speedup_spread={cause: 1.0},
+    )
+    found = verdict(outcome((best,), None), REQUEST)
+    assert said in found.sentence
+    assert command in found.settled_by
+
+
+def test_a_draft_ranked_behind_plain_decoding_may_still_gain(sample_plans: Any) -> None:
+    plain = sample_plans.make_option(method=Method.NONE, draft=None)
+    drafted = sample_plans.make_option(
+        speedup=Quantity(low=0.7, mid=0.9, high=1.3), speedup_spread={SpreadCause.ROUND: 1.0}
+    )
+    sentence = verdict(outcome((plain, drafted), plain), REQUEST).sentence
+    assert "would not pay is not decided: 0.90x (0.70-1.30)" in sentence

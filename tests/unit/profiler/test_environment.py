@@ -14,7 +14,13 @@ import pytest
 from capplan.errors import DeviceError, UnknownIdError
 from capplan.schema.profile import Stability
 from profiler import registry
-from profiler.environment import cpu_name, describe, usable_cores, usable_memory_bytes
+from profiler.environment import (
+    cpu_name,
+    describe,
+    has_bfloat16,
+    usable_cores,
+    usable_memory_bytes,
+)
 from profiler.telemetry.null import NullTelemetry, cpu_ticks
 from profiler.telemetry.nvml import nvml_index
 
@@ -118,3 +124,19 @@ def test_importing_the_session_loads_no_gpu_stack():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ
     )
     assert not {"torch", "transformers", "pynvml", "vllm"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("flags\t\t: fpu avx2 f16c", False),
+        ("flags\t\t: fpu avx512f avx512_bf16", True),
+        ("Features\t: fp asimd bf16", True),
+        ("processor\t: 0", True),
+    ],
+)
+def test_a_processor_says_whether_it_computes_in_bfloat16(tmp_path, line, expected):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(line + "\n")
+    assert has_bfloat16(str(cpuinfo)) is expected
+    assert has_bfloat16(str(tmp_path / "absent")) is True

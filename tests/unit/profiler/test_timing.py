@@ -128,12 +128,12 @@ def test_drift_is_taken_from_the_first_sentinel():
     assert judge_sentinel([1.0]).stability is Stability.STABLE
 
 
-def test_the_worst_verdict_wins_and_every_reason_stays():
+def test_the_worst_verdict_wins_its_reasons_come_first_and_every_reason_stays():
     noisy = doubt("a", 1.0, 0.0, "r")
     invalid = doubt("b", 1.0, 0.0, "r", Stability.INVALID)
     both = combine([noisy, invalid, noisy])
     assert both.stability is Stability.INVALID
-    assert [r.check for r in both.reasons] == ["a", "b", "a"]
+    assert [r.check for r in both.reasons] == ["b", "a", "a"]
     assert combine([]).stability is Stability.STABLE
 
 

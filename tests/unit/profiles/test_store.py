@@ -21,7 +21,7 @@ from capplan.profiles.store import load_profile, save_profile
 from capplan.schema.profile import Profile
 
 DOCUMENT = {
-    "schema_version": 1,
+    "schema_version": 2,
     "id": "profile-1",
     "created_at": "2026-11-29T00:00:00+00:00",
     "capplan_version": "0.1.0",
@@ -130,6 +130,7 @@ def test_a_truncated_profile_is_called_so_with_the_position(saved):
         (b'{"schema_version": "1"}', "schema_version is '1'"),
         (b'{"schema_version": true}', "schema_version is True"),
         (b'{"schema_version": 1}', "is not a valid profile: id: Field required"),
+        (b'{"schema_version": 2}', "is not a valid profile: id: Field required"),
         (b"\xff\xfe", "byte 0 is not UTF-8"),
         (b"hello", "is not JSON"),
     ],
@@ -144,9 +145,20 @@ def test_what_is_no_profile_is_named_with_the_reason(tmp_path, content, message)
 
 def test_a_newer_schema_is_told_apart_from_a_broken_file(saved):
     document = json.loads(saved.read_text())
-    saved.write_text(json.dumps({**document, "schema_version": 2, "new_field": 1}))
-    with pytest.raises(ProfileVersionError, match="schema version 2; this capplan reads up to 1"):
+    saved.write_text(json.dumps({**document, "schema_version": 3, "new_field": 1}))
+    with pytest.raises(ProfileVersionError, match="schema version 3; this capplan reads up to 2"):
         load_profile(saved)
+
+
+def test_a_profile_of_version_1_is_read_as_one_of_today(saved):
+    document = json.loads(saved.read_text())
+    added = ("losslessness", "observations", "engine_memory")
+    old = {key: value for key, value in document.items() if key not in added}
+    saved.write_text(json.dumps({**old, "schema_version": 1}))
+    read = load_profile(saved).profile
+    assert read.schema_version == 2
+    assert read == Profile.model_validate(document)
+    assert read.losslessness == read.observations == read.engine_memory == ()
 
 
 def test_an_unknown_field_is_an_error_that_names_it(saved):

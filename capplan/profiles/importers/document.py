@@ -1,0 +1,221 @@
+"""A file of another tool, opened: JSON, JSON lines, or text that is read line by line."""
+
+from __future__ import annotations
+
+import glob
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from capplan.errors import ResultsFileError
+
+LARGEST_BYTES = 256 * 10**6
+"""Larger files are traces or server logs of days; nobody's benchmark result."""
+_HEAD_BYTES = 65_536
+_GZIP = b"\x1f\x8b"
+_SUFFIXES = frozenset({".json", ".jsonl", ".csv", ".log", ".txt", ".prom", ".out"})
+"""What is looked at in a directory; a file that is named itself may have any suffix."""
+_SEARCHED_LINES = 100_000
+_DATED_LINE = re.compile(r"\s*\[\d{4}-\d{2}-\d{2}")
+"""A log whose lines begin with a date in brackets is no JSON list."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """The content of one file.
+
+    Attributes
+    ----------
+    name
+        File name, for messages and as the source of observations.
+    kind
+        How it could be parsed.
+    values
+        The parsed JSON values: one of a JSON file, one a line of JSON lines.
+    head
+        The first 64 KiB as text.
+    lines
+        Opens the file and yields its lines, without keeping them.
+    damaged
+        What could not be parsed, in words; empty if everything was.
+    """
+
+    name: str
+    kind: Literal["json", "json lines", "text"]
+    values: tuple[Any, ...]
+    head: str
+    lines: Callable[[], Iterator[str]]
+    damaged: str = ""
+
+    @property
+    def value(self) -> Any:
+        """The first JSON value; None of a text."""
+        return self.values[0] if self.values else None
+
+    def mentions(self, pattern: re.Pattern[str]) -> bool:
+        """Whether a line of a text matches, among the first lines of a server's log."""
+        if self.kind != "text":
+            return False
+        return any(pattern.search(line) for line in islice(self.lines(), _SEARCHED_LINES))
+
+
+def document_from_text(text: str, name: str) -> Document:
+    """Parse text that is already in memory.
+
+    Raises
+    ------
+    ResultsFileError
+        If it is JSON that ends in the middle, is nested too deeply, or is empty.
+    """
+    head = text[:_HEAD_BYTES]
+    if not head.strip():
+        raise ResultsFileError(f"{name} is empty.", "Name the file that the tool wrote.")
+
+    def lines() -> Iterator[str]:
+        return iter(io.StringIO(text))
+
+    if not _is_json(head):
+        return Document(name, "text", (), head, lines)
+    values, damaged = _parse_json(text, name)
+    if not values:
+        raise ResultsFileError(
+            f"{name} {damaged}.", "Copy the file again, or run the benchmark again."
+        )
+    kind: Literal["json", "json lines"] = "json lines" if len(values) > 1 else "json"
+    return Document(name, kind, values, head, lines, damaged)
+
+
+def open_document(path: Path) -> Document:
+    """Open a file.
+
+    Raises
+    ------
+    ResultsFileError
+        If it cannot be read, is too large, binary, empty, or JSON that ends in the middle.
+    """
+    try:
+        size = path.stat().st_size
+        if size > LARGEST_BYTES:
+            raise ResultsFileError(
+                f"{path} has {size / 1e6:,.0f} MB; the limit is {LARGEST_BYTES / 1e6:,.0f} MB.",
+                "Give the tool's summary, or the part of the log that covers the benchmark.",
+            )
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD_BYTES)
+        _refuse_binary(head, path)
+        if _is_json(head.decode("utf-8-sig", errors="replace")):
+            return document_from_text(_text(path), path.name)
+    except OSError as error:
+        raise ResultsFileError(
+            f"Cannot read {path}: {error.strerror or error}.", "Check the path."
+        ) from error
+    if not head.strip():
+        raise ResultsFileError(f"{path} is empty.", "Name the file that the tool wrote.")
+    text = head.decode("utf-8-sig", errors="replace")
+    return Document(path.name, "text", (), text, lambda: _lines(path))
+
+
+def _is_json(head: str) -> bool:
+    return head.lstrip()[:1] in {"{", "["} and not _DATED_LINE.match(head)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8-sig", errors="replace")
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8-sig", errors="replace") as stream:
+        yield from stream
+
+
+def _refuse_binary(head: bytes, path: Path) -> None:
+    if head.startswith(_GZIP):
+        raise ResultsFileError(f"{path} is compressed (gzip).", f"Unpack it: gunzip {path.name}")
+    if b"\x00" in head:
+        raise ResultsFileError(
+            f"{path} is a binary file; results are JSON, CSV or text.",
+            "Name the JSON or CSV that the tool wrote beside it.",
+        )
+
+
+def _parse_json(text: str, name: str) -> tuple[tuple[Any, ...], str]:
+    """Return every JSON value of a text and what was wrong with the rest."""
+    decoder = json.JSONDecoder()
+    values: list[Any] = []
+    position, damaged = 0, ""
+    while (position := _skip_space(text, position)) < len(text):
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except RecursionError as error:
+            raise ResultsFileError(
+                f"{name} is nested more deeply than any result file.",
+                "Name the file that the tool wrote.",
+            ) from error
+        except ValueError as error:
+            where = text.count("\n", 0, position) + 1
+            damaged = damaged or _damage(error, len(text.rstrip()), where)
+            following = text.find("\n", position)
+            if following < 0 or not values:
+                break
+            position = following
+        else:
+            values.append(value)
+    rows = [value for value in values if isinstance(value, dict | list)]
+    return tuple(rows), damaged
+
+
+def _skip_space(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t\r\n,":
+        position += 1
+    return position
+
+
+def _damage(error: ValueError, end: int, line: int) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        if error.pos >= end or error.msg.startswith("Unterminated"):
+            return f"ends in the middle (truncated in the value that begins on line {line})"
+        return f"is not JSON ({error.msg}, line {error.lineno})"
+    return f"holds a number that cannot be read ({error})"
+
+
+def expand(paths: Sequence[str | Path]) -> list[tuple[Path, bool]]:
+    """Return the files of paths, folders and patterns, and whether each was named itself.
+
+    Raises
+    ------
+    ResultsFileError
+        If a pattern or a folder holds no file.
+    """
+    found: list[tuple[Path, bool]] = []
+    for given in paths:
+        path = Path(given).expanduser()
+        if path.is_dir():
+            found += [(file, False) for file in _of_folder(path)]
+        elif not path.exists() and glob.has_magic(str(path)):
+            found += [(file, True) for file in _of_pattern(path)]
+        else:
+            found.append((path, True))
+    return list(dict.fromkeys(found))
+
+
+def _of_folder(folder: Path) -> list[Path]:
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix.lower() in _SUFFIXES)
+    if not files:
+        raise ResultsFileError(
+            f"{folder} holds no file ending in {', '.join(sorted(_SUFFIXES))}.",
+            "Name the files themselves.",
+        )
+    return files
+
+
+def _of_pattern(pattern: Path) -> list[Path]:
+    names = glob.glob(str(pattern), recursive=True)  # noqa: PTH207 - a pattern with a root
+    files = sorted(path for name in names if (path := Path(name)).is_file())
+    if not files:
+        raise ResultsFileError(f"No file matches {pattern}.", "Check the pattern.")
+    return files

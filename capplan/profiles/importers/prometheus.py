@@ -1,0 +1,39 @@
+"""Prometheus text of an engine's ``/metrics``, as saved by hand.
+
+One text holds the totals since the server was started; two of one server are a window.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from capplan.profiles.importers.document import Document
+from capplan.profiles.importers.reading import Reading
+from capplan.profiles.metrics_import import observe_text_parts, observe_window_parts
+
+_SERIES = re.compile(
+    r"^(# (HELP|TYPE|UNIT) [a-zA-Z_:]|(vllm|sglang|tgi|trtllm|llamacpp)[:_][a-zA-Z0-9_:]+[{ ])"
+)
+_SEARCHED_LINES = 50
+
+
+def detect(document: Document) -> bool:
+    """Whether the text is an exposition of metrics."""
+    if document.kind != "text":
+        return False
+    lines = [line for line in document.head.splitlines() if line.strip()]
+    return any(_SERIES.match(line) for line in lines[:_SEARCHED_LINES])
+
+
+def read(document: Document) -> Iterator[Reading]:
+    """Yield the totals since the server was started, one a served LLM."""
+    for observation in observe_text_parts("".join(document.lines()), document.name):
+        yield Reading(observation)
+
+
+def read_window(before: Document, after: Document) -> Iterator[Reading]:
+    """Yield what happened between two texts of one server, one a served LLM."""
+    earlier, later = ("".join(document.lines()) for document in (before, after))
+    for observation in observe_window_parts(earlier, later, after.name):
+        yield Reading(observation)

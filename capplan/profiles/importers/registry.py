@@ -1,0 +1,116 @@
+"""Which importer reads a file: decided by what stands in it, never by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from capplan.errors import ResultsFileError
+from capplan.profiles.importers import (
+    aiperf,
+    aiperf_csv,
+    aiperf_records,
+    guidellm,
+    guidellm_csv,
+    inference_perf,
+    inferencex,
+    llmperf,
+    per_request,
+    printed_result,
+    prometheus,
+    sglang_bench,
+    sglang_log,
+    trtllm_bench,
+    vllm_bench,
+    vllm_log,
+    vllm_offline,
+)
+from capplan.profiles.importers.checks import checked
+from capplan.profiles.importers.document import Document
+from capplan.profiles.importers.reading import Known, Reading
+from capplan.schema.observation import Observation
+
+
+@dataclass(frozen=True)
+class Importer:
+    """A format: how to know it and how to read it."""
+
+    title: str
+    detect: Callable[[Document], bool]
+    read: Callable[[Document], Iterable[Reading]]
+
+
+IMPORTERS: tuple[Importer, ...] = (
+    Importer("vllm bench serve JSON", vllm_bench.detect, vllm_bench.read),
+    Importer("vllm bench latency or throughput JSON", vllm_offline.detect, vllm_offline.read),
+    Importer("InferenceX (InferenceMAX) JSON", inferencex.detect, inferencex.read),
+    Importer("SGLang bench_serving JSON lines", sglang_bench.detect, sglang_bench.read),
+    Importer("GuideLLM JSON", guidellm.detect, guidellm.read),
+    Importer("GuideLLM CSV", guidellm_csv.detect, guidellm_csv.read),
+    Importer("AIPerf or genai-perf JSON", aiperf.detect, aiperf.read),
+    Importer("AIPerf or genai-perf CSV", aiperf_csv.detect, aiperf_csv.read),
+    Importer("AIPerf records (JSON lines)", aiperf_records.detect, aiperf_records.read),
+    Importer("inference-perf stage JSON", inference_perf.detect, inference_perf.read),
+    Importer("llmperf JSON", llmperf.detect, llmperf.read),
+    Importer("trtllm-bench report JSON", trtllm_bench.detect, trtllm_bench.read),
+    Importer("responses with speculative metrics", per_request.detect, per_request.read),
+    Importer("printed serving result", printed_result.detect, printed_result.read),
+    Importer("vLLM server log", vllm_log.detect, vllm_log.read),
+    Importer("SGLang server log", sglang_log.detect, sglang_log.read),
+    Importer("Prometheus text", prometheus.detect, prometheus.read),
+)
+
+
+def find_importer(document: Document) -> Importer:
+    """Return the importer of a file.
+
+    Raises
+    ------
+    ResultsFileError
+        If no format is recognised; names what was seen and what is known.
+    """
+    for importer in IMPORTERS:
+        if importer.detect(document):
+            return importer
+    known = "; ".join(importer.title for importer in IMPORTERS)
+    raise ResultsFileError(
+        f"{document.name} is of no known format: {_seen(document)}.", f"Known: {known}."
+    )
+
+
+def read_document(document: Document, known: Known | None = None) -> list[Observation]:
+    """Read and check every benchmark of a file.
+
+    Parameters
+    ----------
+    document
+        The opened file.
+    known
+        What the user states beside it.
+
+    Raises
+    ------
+    ResultsFileError
+        If the format is unknown, or the file holds no benchmark.
+    """
+    importer = find_importer(document)
+    readings = list(importer.read(document))
+    if not readings:
+        raise ResultsFileError(
+            f"{document.name} ({importer.title}) holds no finished benchmark.",
+            "Run the benchmark to its end, then import its result again.",
+        )
+    return [checked(reading, document.damaged, known) for reading in readings]
+
+
+def _seen(document: Document) -> str:
+    if document.kind == "text":
+        first = next((line.strip() for line in document.head.splitlines() if line.strip()), "")
+        return f"text that begins with {first[:80]!r}"
+    value = document.value
+    if isinstance(value, list):
+        return f"a JSON list of {len(value)} values"
+    keys = ", ".join(str(key)[:40] for key in list(value)[:8])
+    return (
+        f"{document.kind} with the fields {keys}" if keys else f"an empty {document.kind} object"
+    )

@@ -1,0 +1,283 @@
+"""Differences of profiles and plans as text, and as markdown for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from capplan.reporting.formatting import cents, factor_interval, number_interval
+from capplan.schema.difference import (
+    Change,
+    CostPart,
+    Gate,
+    Interval,
+    PlanCheck,
+    PlanDifference,
+    ProfileDifference,
+    Quality,
+    RangeTable,
+    Reported,
+    Setting,
+)
+from capplan.units import BYTES_PER_GB, MS_PER_S
+
+MOST_UNCHANGED = 12
+"""Unchanged rows written out; the rest are counted and stand in the JSON."""
+_TITLES = {
+    Quality.SPEEDUP: "Speedup",
+    Quality.TOKENS_PER_ROUND: "Tokens a round",
+    Quality.STEP_TIME: "Step time",
+}
+_Row = tuple[str, ...]
+
+
+def signed_interval(value: Interval, spec: str) -> str:
+    """Return ``+0.12 (+0.03 to +0.21)``."""
+    low, mid, high = (f"{end:+{spec}}" for end in (value.low, value.mid, value.high))
+    return f"{mid} ({low} to {high})"
+
+
+def signed_percent(value: Interval) -> str:
+    """Return ``+3.1 % (+1.2 to +5.0)``."""
+    low, mid, high = (f"{100 * end:+.1f}" for end in (value.low, value.mid, value.high))
+    return f"{mid} % ({low} to {high})"
+
+
+def dollars(value: Decimal) -> str:
+    """Return a signed exact amount to the cent."""
+    text = cents(value)
+    return text if text.startswith("-") else f"+{text}"
+
+
+def render_diff(found: ProfileDifference | PlanDifference, *, markdown: bool = False) -> str:
+    """Return a difference as text for a terminal, or as markdown for a comment."""
+    page = _Page(markdown)
+    if isinstance(found, ProfileDifference):
+        _profiles(found, page)
+    else:
+        _plans(found, page)
+    return page.text()
+
+
+class _Page:
+    """Collects headings, sentences and tables in one of two notations."""
+
+    def __init__(self, markdown: bool) -> None:
+        self.markdown = markdown
+        self.lines: list[str] = []
+
+    def heading(self, text: str) -> None:
+        if self.lines:
+            self.lines.append("")
+        self.lines += [f"### {text}", ""] if self.markdown else [text]
+
+    def say(self, text: str) -> None:
+        self.lines.append(_escaped(text) if self.markdown else text)
+        if self.markdown:
+            self.lines.append("")
+
+    def table(self, head: _Row, rows: Sequence[_Row]) -> None:
+        if self.markdown:
+            cells = [head, tuple("---" for _ in head), *(tuple(map(_cell, row)) for row in rows)]
+            self.lines += [f"| {' | '.join(row)} |" for row in cells]
+            return
+        widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head))]
+        for row in (head, *rows):
+            cells_wide = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+            self.lines.append(f"  {'  '.join(cells_wide)}".rstrip())
+
+    def text(self) -> str:
+        return "\n".join(self.lines).rstrip() + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Keep names with stars, underscores and angle brackets from being taken for markup."""
+    for mark in ("\\", "*", "_", "<", "`"):
+        text = text.replace(mark, f"\\{mark}")
+    return text
+
+
+def _cell(text: str) -> str:
+    return _escaped(text).replace("|", "\\|").replace("\n", " ")
+
+
+def _profiles(found: ProfileDifference, page: _Page) -> None:
+    page.heading(f"{found.before} -> {found.after}")
+    changed = [row for row in found.changes if row.changed]
+    page.say(
+        f"{len(changed)} of {len(found.changes)} compared figures changed (intervals hold for all "
+        "of them together, 95 %)."
+    )
+    if found.gate is not None:
+        page.say(_gate(found.gate))
+    if found.plan is not None:
+        _check(found.plan, page)
+    for quality in Quality:
+        _changes([row for row in found.changes if row.quality is quality], quality, page)
+    if any(found.losslessness):
+        before, after = (verdict or "not checked" for verdict in found.losslessness)
+        page.heading("Text unchanged by speculation")
+        page.say(f"{before} -> {after}")
+    _reported(found.reported, page)
+    _settings(found.settings, page)
+    for table in found.ranges:
+        _range(table, page)
+    _notes(found.notes, page)
+
+
+def _changes(rows: Sequence[Change], quality: Quality, page: _Page) -> None:
+    if not rows:
+        return
+    changed = [row for row in rows if row.changed]
+    same = [row for row in rows if not row.changed]
+    page.heading(f"{_TITLES[quality]}: {len(changed)} of {len(rows)} changed")
+    shown = [*changed, *same[:MOST_UNCHANGED]]
+    page.table(("what", "before", "after", "change", ""), [_change(row) for row in shown])
+    if len(same) > MOST_UNCHANGED:
+        page.say(f"  and {len(same) - MOST_UNCHANGED} more without a change")
+
+
+def _change(row: Change) -> _Row:
+    n = f", N={row.num_speculative_tokens}" if row.num_speculative_tokens else ""
+    before, after = (_figure(row.quality, value) for value in (row.before, row.after))
+    if row.relative is None:
+        return f"{row.label}{n}", before, after, "no interval", ""
+    told = "changed" if row.changed else "no change shown"
+    paired = ", same requests" if row.paired else ""
+    return f"{row.label}{n}", before, after, signed_percent(row.relative), told + paired
+
+
+def _figure(quality: Quality, value: float) -> str:
+    if quality is Quality.STEP_TIME:
+        return f"{value * MS_PER_S:.3g} ms"
+    return f"{value:.2f}x" if quality is Quality.SPEEDUP else f"{value:.3f}"
+
+
+def _reported(rows: Sequence[Reported], page: _Page) -> None:
+    if not rows:
+        return
+    page.heading("Memory, as reported (exact, without an interval)")
+    page.table(
+        ("what", "before", "after", "change"),
+        [
+            (
+                row.name,
+                _amount(row, row.before),
+                _amount(row, row.after),
+                "" if row.relative is None else f"{row.relative * 100:+.1f} %",
+            )
+            for row in rows
+        ],
+    )
+
+
+def _amount(row: Reported, value: float) -> str:
+    if row.unit == "bytes" and value >= BYTES_PER_GB / 100:
+        return f"{value / BYTES_PER_GB:.2f} GB"
+    return f"{value:,.0f} {row.unit}"
+
+
+def _settings(rows: Sequence[Setting], page: _Page) -> None:
+    if not rows:
+        return
+    page.heading("Not the same")
+    page.table(
+        ("", "what", "before", "after"),
+        [(row.group, row.name, row.before or "-", row.after or "-") for row in rows],
+    )
+
+
+def _check(check: PlanCheck, page: _Page) -> None:
+    page.heading(f"The plan {check.standing.value}")
+    page.say(check.sentence)
+    if not check.decided and check.speedup_now is not None:
+        page.say(
+            f"Not decided: the interval of the speedup holds 1 "
+            f"({factor_interval(check.speedup_now)})."
+        )
+
+
+def _gate(gate: Gate) -> str:
+    verdict = "FAILED" if gate.failed else "passed"
+    worse = "" if gate.worsening is None else f" worsened by {signed_percent(gate.worsening)},"
+    return f"{verdict}: {gate.figure}{worse} allowed {gate.allowed * 100:g} % ({gate.rule})."
+
+
+def range_lines(table: RangeTable) -> list[str]:
+    """Return a table by context or hour as lines of text."""
+    page = _Page(markdown=False)
+    _range(table, page)
+    return page.lines
+
+
+def _range(table: RangeTable, page: _Page) -> None:
+    at = "" if table.temperature is None else f", temperature {table.temperature:g}"
+    page.heading(f"Tokens a round by {table.by}{at}, profile {table.profile}")
+    if table.rows:
+        page.table(
+            (table.by, "tokens a round", "N", "rounds", "requests or windows"),
+            [
+                (
+                    row.label,
+                    number_interval(row.tokens_per_round),
+                    str(row.num_speculative_tokens or "-"),
+                    f"{row.rounds:,.0f}",
+                    str(row.samples),
+                )
+                for row in table.rows
+            ],
+        )
+    if table.trend is not None:
+        trend = table.trend
+        told = "it falls" if trend.declines else "no fall is shown"
+        same = ", at the same context" if trend.at_same_context else ""
+        page.say(
+            f"Trend: {signed_interval(trend.per_hour, '.4f')} tokens a round an hour, "
+            f"{trend.label}{same}: {told}."
+        )
+    _notes(table.notes, page)
+
+
+def _notes(notes: Sequence[str], page: _Page) -> None:
+    for note in notes:
+        page.say(f"Note: {note}.")
+
+
+def _plans(found: PlanDifference, page: _Page) -> None:
+    page.heading(f"{found.before} -> {found.after}")
+    for line in _headline(found):
+        page.say(line)
+    if found.gate is not None:
+        page.say(_gate(found.gate))
+    if found.parts:
+        page.heading("Why, in USD a month")
+        page.table(("cause", "USD", "before", "after"), [*map(_part, found.parts), _sum(found)])
+    _settings(found.settings, page)
+    _notes(found.notes, page)
+
+
+def _headline(found: PlanDifference) -> Iterator[str]:
+    if found.usd_before is None or found.usd_after is None:
+        return
+    change = found.usd_after - found.usd_before
+    share = float(found.usd_after / found.usd_before) - 1
+    yield (
+        f"{cents(found.usd_before)} -> {cents(found.usd_after)} USD a month: "
+        f"{dollars(change)} USD ({share * 100:+.1f} %)."
+    )
+    if found.usd_per_million_before is not None and found.usd_per_million_after is not None:
+        yield (
+            f"{found.usd_per_million_before:.4g} -> {found.usd_per_million_after:.4g} USD a "
+            "million output tokens."
+        )
+    if found.option_before != found.option_after:
+        yield f"Option: {found.option_before} -> {found.option_after}"
+
+
+def _part(part: CostPart) -> _Row:
+    return part.cause, dollars(part.usd), part.before, part.after
+
+
+def _sum(found: PlanDifference) -> _Row:
+    total = sum((part.usd for part in found.parts), Decimal(0))
+    return "together", dollars(total), "", ""

@@ -1,0 +1,1 @@
+"""Text and training of the draft that capplan ships for its demo checkpoint."""
