@@ -1,7 +1,8 @@
 """Acceptance by the context at which rounds stood.
 
-Heads trained on short texts lose acceptance with the context: EAGLE-3 was reported to fall from
-2.30 tokens a round at 2,000 tokens to 1.09 at 16,000. docs/comparing-prompts.md
+Heads trained on short texts lose acceptance with the context: an EAGLE-3 head was reported to fall
+from 2.30 tokens a round at 2,000 tokens to 1.09 at 16,000 (vllm-project/speculators pull request
+684). docs/comparing-prompts.md
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ def _pairs(found: PromptComparison) -> list[str]:
     count = len(rows)
     lines = [
         "",
-        f"Differences in tokens a round, second less first; intervals hold for all {count} "
-        f"{'pairs' if count > 1 else 'pair'} together (95 %):",
+        "Differences in tokens a round, second less first; 95 % intervals"
+        f"{f' that hold for all {count} pairs together' if count > 1 else ''}:",
         *(f"  {row.label:<44}{_difference(row)}" for row in rows[:MOST_PAIRS]),
     ]
     if count > MOST_PAIRS:

@@ -168,7 +168,7 @@ class TimingCell(Value):
     phase: Phase
     batch: int = Field(ge=1)
     tokens_per_sequence: int = Field(ge=1)
-    """Tokens scored a sequence: 1 in decode, N+1 in verification and round, a prompt in prefill."""
+    """Tokens scored a sequence: 1 in decode, N+1 in verify and round, a prompt in prefill."""
     context: int = Field(ge=0)
     """Tokens already in each sequence's KV cache."""
     seconds: tuple[Seconds, ...] = Field(min_length=1)
@@ -201,9 +201,9 @@ class AcceptanceCell(Value):
     - ``per_start`` (lookup drafts): ``proposed`` and ``accepted``, uint8 a generated token:
       tokens proposed (up to ``max_num_speculative_tokens``) and accepted by a round that starts
       at this position. For a smaller N take the minimum with N.
-    - ``per_round`` (what an engine really did with N = ``max_num_speculative_tokens``): ``drafted``
-      and ``accepted``, uint8 a round, 0 drafted where a round had no draft; ``offsets`` counts
-      rounds instead of tokens.
+    - ``per_round`` (what an engine really did with N = ``max_num_speculative_tokens``):
+      ``drafted`` and ``accepted``, uint8 a round, 0 drafted where a round had no draft;
+      ``offsets`` counts rounds instead of tokens.
 
     ``prompt_tokens``, int32 a request, stands beside them in profiles that know it.
     The array ``key`` in the sidecar is ``acceptance/<index>/<array>``.

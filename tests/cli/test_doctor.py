@@ -29,7 +29,7 @@ def test_json_holds_versions_gpus_and_backends():
     found = json.loads(result.output)
     assert found["schema_version"] == 1
     assert found["packages"]["numpy"] == version("numpy")
-    assert [b["name"] for b in found["backends"]] == ["torch"]
+    assert [b["name"] for b in found["backends"]] == ["torch", "vllm"]
     assert bool(found["gpus"]) != bool(found["no_gpu_because"])
 
 
