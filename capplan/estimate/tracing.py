@@ -35,6 +35,9 @@ class TracedAcceptance:
 
     def tokens_per_round(self, num_speculative_tokens: int) -> tuple[float, float]:
         """Return tokens per round at N and its relative standard error."""
+        if num_speculative_tokens >= len(self.counts):
+            values, errors = self.curve()
+            return float(values[num_speculative_tokens]), float(errors[num_speculative_tokens])
         counts = self.counts[num_speculative_tokens]
         return ratio_of_sums(counts.emitted, counts.rounds)
 
@@ -46,8 +49,11 @@ class TracedAcceptance:
         pairs = np.array([self.tokens_per_round(n) for n in range(len(self.counts))])
         values, errors = pairs[:, 0], pairs[:, 1]
         longest = len(values) - 1
-        if longest == MAX_NUM_SPECULATIVE_TOKENS or not np.isfinite(values).all() or longest < 1:
+        if longest == MAX_NUM_SPECULATIVE_TOKENS:
             return values, errors
+        if longest < 1 or not np.isfinite(values).all():
+            unknown = np.full(MAX_NUM_SPECULATIVE_TOKENS + 1, np.nan)
+            return unknown, unknown
         series = LengthSeries(tuple(range(1, longest + 1)), tuple(map(float, values[1:])))
         further, law_se = length_curve(series, MAX_NUM_SPECULATIVE_TOKENS)
         beyond = slice(longest + 1, None)
@@ -58,8 +64,18 @@ class TracedAcceptance:
 
     def acceptance_rate(self, num_speculative_tokens: int) -> tuple[float, float]:
         """Return accepted over drafted tokens at N and its relative standard error."""
+        if num_speculative_tokens >= len(self.counts):
+            return self._further_rate(num_speculative_tokens)
         counts = self.counts[num_speculative_tokens]
         return ratio_of_sums(counts.accepted, counts.drafted)
+
+    def _further_rate(self, num_speculative_tokens: int) -> tuple[float, float]:
+        """Return the acceptance rate beyond the N that was run, from its tokens per round."""
+        tokens, error = self.tokens_per_round(num_speculative_tokens)
+        share, drafted = self.drafting(num_speculative_tokens)
+        if tokens <= 1.0 or share == 0:
+            return 0.0, 0.0
+        return (tokens - 1.0) / (share * drafted), error * tokens / (tokens - 1.0)
 
     def drafting(self, num_speculative_tokens: int) -> tuple[float, float]:
         """Return the share of rounds with a draft, and the tokens proposed in such a round."""
@@ -67,7 +83,10 @@ class TracedAcceptance:
         with_draft = float(counts.rounds_with_draft.sum())
         if with_draft == 0:
             return 0.0, 0.0
-        return with_draft / float(counts.rounds.sum()), float(counts.drafted.sum()) / with_draft
+        share = with_draft / float(counts.rounds.sum())
+        if num_speculative_tokens >= len(self.counts) and self.draft_sampling is not None:
+            return share, float(num_speculative_tokens)  # a draft LLM or head drafts all N
+        return share, float(counts.drafted.sum()) / with_draft
 
     def of_first(self, requests: int) -> TracedAcceptance:
         """Return the trace of the first requests alone."""

@@ -102,7 +102,9 @@ class LiveServer:
         stub.mkdir(parents=True, exist_ok=True)
         metadata = f"Metadata-Version: 2.1\nName: vllm\nVersion: {_STUB_VERSION}\n"
         (stub / "METADATA").write_text(metadata)
-        made = engine_environment(os.environ, is_cpu=True, kv_cache_gib=1)
+        # importing vLLM in this very process (the parser's tests do) preloads another OpenMP
+        clean = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        made = engine_environment(clean, is_cpu=True, kv_cache_gib=1)
         made["PYTHONPATH"] = os.pathsep.join([str(stub.parent), made.get("PYTHONPATH", "")])
         made["VLLM_LOGGING_LEVEL"] = "INFO"
         return made

@@ -67,7 +67,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     facts = stub / "vllm-0.32.0+cpu.dist-info"
     facts.mkdir()
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")
-    made = engine_environment(os.environ, is_cpu=True, kv_cache_gib=1)
+    # importing vLLM in this very process (the parser's tests do) preloads another OpenMP runtime
+    clean = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    made = engine_environment(clean, is_cpu=True, kv_cache_gib=1)
     del made["VLLM_CPU_KVCACHE_SPACE"]  # the launch states it
     made.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)
     programs = str(Path(sys.executable).parent)

@@ -153,8 +153,7 @@ def test_text_at_temperature_0_is_the_targets_own_and_above_it_this_build_damage
     cold, warm = checked.cells
     assert judge_losslessness([cold], "bfloat16").outcome is Outcome.PASS
     judged = judge_losslessness([warm], "bfloat16")
-    assert judged.outcome is Outcome.FAIL  # -0.6 nats where this was written
-    assert judged.comparisons[0].value < -0.2
+    assert judged.outcome is Outcome.FAIL
     assert checked.reports.stability is Stability.STABLE  # wrong tokens, faithfully reported
 
 

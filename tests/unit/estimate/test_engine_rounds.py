@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from capplan.advice.guide.checklist import profile_checklist
 from capplan.errors import ProfileError
 from capplan.estimate.acceptance import count_rounds
 from capplan.estimate.curves import AcceptanceCurve
 from capplan.estimate.engine_rounds import fit_engine, is_engine_profile
 from capplan.estimate.evidence import evidence_from_profile
+from capplan.reporting.profile_text import render_profile
 from capplan.schema.pairing import Method
 from capplan.schema.profile import (
     AcceptanceCell,
@@ -115,8 +117,8 @@ def test_counts_of_rounds_at_fewer_drafts_are_those_of_their_first_positions() -
     assert counts.rounds_with_draft.tolist() == [2, 1]
 
 
-def traced(synthetic: Any, n: int, probability: float) -> AcceptanceCurve:
-    """Return the curve of an engine's rounds whose positions are accepted i.i.d."""
+def engine_rounds(synthetic: Any, n: int, probability: float) -> tuple[Profile, dict[str, Any]]:
+    """Return an engine's profile whose positions are accepted i.i.d."""
     rng = np.random.default_rng(1)
     requests, rounds = 64, 100
     hits = rng.random((requests * rounds, n)) < probability
@@ -137,7 +139,12 @@ def traced(synthetic: Any, n: int, probability: float) -> AcceptanceCurve:
         generated_tokens=100,
         seed=0,
     )
-    profile = engine_profile(synthetic).model_copy(update={"acceptance": (cell,)})
+    return engine_profile(synthetic).model_copy(update={"acceptance": (cell,)}), arrays
+
+
+def traced(synthetic: Any, n: int, probability: float) -> AcceptanceCurve:
+    """Return the curve that a plan takes from such a profile."""
+    profile, arrays = engine_rounds(synthetic, n, probability)
     curve = evidence_from_profile(profile, arrays).curve(0.0, None)
     assert curve is not None
     return curve
@@ -149,3 +156,16 @@ def test_an_engines_rounds_give_the_curve_up_to_n_and_a_wider_one_beyond(synthet
     assert curve.tokens_per_round[:5] == pytest.approx(expected, rel=0.02)
     assert curve.tokens_per_round[5] > curve.tokens_per_round[4]
     assert curve.relative_se[16] > curve.relative_se[4] > 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 5])
+def test_the_summary_of_an_engines_profile_needs_no_length_that_was_not_run(
+    synthetic: Any, n: int
+) -> None:
+    profile, arrays = engine_rounds(synthetic, n, 0.6)
+    evidence = evidence_from_profile(profile, arrays)
+    assert evidence.traces[0].tokens_per_round(8)[0] > 1.6
+    assert evidence.traces[0].drafting(8) == (1.0, 8.0)
+    text = render_profile(profile, arrays, profile_checklist(evidence))
+    assert "Engine steps" in text
+    assert "popular guide's checklist" in text
