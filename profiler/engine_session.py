@@ -7,19 +7,16 @@ one engine fills, they run one after the other, the plain one first and last.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-import capplan
 from capplan.errors import CapplanError, EngineError, Interrupted, RequestError
 from capplan.profiles.store import StoredProfile
 from capplan.schema.pairing import Method
-from capplan.schema.profile import Device, Profile
+from capplan.schema.profile import Device
 from profiler.engine import (
     GPU_MEMORY_UTILIZATION,
     PLAIN,
@@ -43,14 +40,13 @@ from profiler.engine_plan import (
     label,
 )
 from profiler.environment import describe
-from profiler.ledger import Ledger, check_same_setup
+from profiler.ledger import Ledger, begun_profile, open_ledger
 from profiler.prompts import PromptSet, too_long_error
 from profiler.registry import demo_target, null_telemetry
 from profiler.request import SessionRequest
 from profiler.schedule import Pace, Progress
 from profiler.telemetry.base import Telemetry
 from profiler.timing.clock import Clock
-from profiler.timing.verdict import STABLE
 
 ROOM_TOKENS = 64
 """Context beyond the longest one timed: the steps themselves, and drafts of the last one."""
@@ -211,29 +207,18 @@ class _Run:
 
     def open_ledger(self, watch: Telemetry, plain: RunningEngine) -> Ledger:
         """Begin a profile, or go on with the earlier one if the setup is the same."""
-        fresh = Profile(
-            id=f"profile-{uuid.uuid4().hex[:12]}",
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            capplan_version=capplan.__version__,
-            complete=False,
+        fresh = begun_profile(
             request=self.request.identity(self.prompts),
             environment=describe(self.device(watch)),
             backend=self.factory.record(plain.facts),
             target=self.factory.target(),
             draft=self.factory.draft(),
             memory=tuple(self.factory.memory()),
-            verdict=STABLE,
         )
-        arrays = {}
-        if self.earlier is not None:
-            check_same_setup(self.earlier.profile, fresh)
-            fresh = self.earlier.profile.model_copy(update={"skipped": ()})
-            arrays = dict(self.earlier.arrays)
-        self.ledger = Ledger(self.request.output, fresh, arrays)
+        left_out = self.prompts.left_out_text if self.prompts.left_out else ""
+        self.ledger = open_ledger(self.request.output, fresh, self.earlier, left_out)
         self.ledger.peak_memory_bytes_per_s = watch.peak_memory_bytes_per_s()
         self.ledger.add_engine_memory(plain.facts.memory)
-        if self.prompts.left_out:
-            self.ledger.skip("prompts", self.prompts.left_out_text)
         for warning in self.factory.warnings():
             self.ledger.skip("engine version", warning)
         for what, reason in self.factory.left_out():

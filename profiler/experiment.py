@@ -216,9 +216,15 @@ def _prefill_points(
 
 
 def _is_first(point: TimingPoint, batches: tuple[int, ...], contexts: tuple[int, ...]) -> bool:
-    """Whether a plan can hardly do without this point: the corners of the first context."""
-    corner = point.batch in (batches[0], batches[-1]) and point.context == contexts[0]
-    return corner and point.tokens_per_sequence in (1, PROBE_LENGTH + 1)
+    """Whether a plan can hardly do without this point.
+
+    At the first context: decoding at every batch, and verification at the smallest and largest.
+    """
+    if point.context != contexts[0]:
+        return False
+    corner = point.batch in (batches[0], batches[-1])
+    tokens = point.tokens_per_sequence
+    return tokens == 1 or (corner and tokens == PROBE_LENGTH + 1)
 
 
 def _acceptance_points(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from numpy.typing import NDArray
 
+import capplan
 from capplan.errors import ProfileError
 from capplan.profiles.store import StoredProfile, save_profile
 from capplan.schema.profile import (
@@ -28,7 +31,7 @@ from profiler.cells import Point, Timed, Traced
 from profiler.experiment import AcceptancePoint, RoundsPoint
 from profiler.gates import judge_profile
 from profiler.protocol import TimingPoint
-from profiler.timing.verdict import combine
+from profiler.timing.verdict import STABLE, combine
 
 MUST_AGREE = (
     "capplan_version",
@@ -175,6 +178,38 @@ class Ledger:
 
     def _update(self, **changes: Any) -> None:
         self._profile = self._profile.model_copy(update=changes)
+
+
+def begun_profile(**known: Any) -> Profile:
+    """Return a profile without a cell, named and dated now."""
+    return Profile(
+        id=f"profile-{uuid.uuid4().hex[:12]}",
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        capplan_version=capplan.__version__,
+        complete=False,
+        verdict=STABLE,
+        **known,
+    )
+
+
+def open_ledger(
+    path: Path, fresh: Profile, earlier: StoredProfile | None, prompts_left_out: str
+) -> Ledger:
+    """Return the ledger of a run: of its own profile, or of the one that it goes on with.
+
+    Raises
+    ------
+    ProfileError
+        If the earlier one was taken with another setup.
+    """
+    arrays: Mapping[str, NDArray[Any]] = {}
+    if earlier is not None:
+        check_same_setup(earlier.profile, fresh)
+        fresh, arrays = earlier.profile.model_copy(update={"skipped": ()}), earlier.arrays
+    ledger = Ledger(path, fresh, arrays)
+    if prompts_left_out:
+        ledger.skip("prompts", prompts_left_out)
+    return ledger
 
 
 def kept_from(earlier: Verdict) -> Verdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -84,17 +84,30 @@ class SessionRequest:
 
 def earlier_profile(request: SessionRequest, prompts: PromptSet) -> StoredProfile | None:
     """Return the profile to go on with; refuse to overwrite anything unasked."""
-    path = request.output
-    if request.force or not path.exists():
+    return profile_to_resume(
+        request.output, request.identity(prompts), resume=request.resume, force=request.force
+    )
+
+
+def profile_to_resume(
+    path: Path, wanted: Mapping[str, Answer], *, resume: bool, force: bool
+) -> StoredProfile | None:
+    """Return what lies in a file that a run is to go on with; None if it starts afresh.
+
+    Raises
+    ------
+    ProfileError
+        If the file holds a profile that nobody asked to go on with, or that of another request.
+    """
+    if force or not path.exists():
         return None
     stored = load_profile(path)
     state = "complete" if stored.profile.complete else "an unfinished"
-    if not request.resume:
+    if not resume:
         raise ProfileError(
             f"{path} already holds {state} profile; it is not overwritten.",
             "Go on with it by --resume, start afresh by --force, or choose another -o.",
         )
-    wanted = request.identity(prompts)
     had = stored.profile.request
     differing = [f"{k}: {had.get(k)} then, {v} now" for k, v in wanted.items() if had.get(k) != v]
     if differing:

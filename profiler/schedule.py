@@ -30,14 +30,15 @@ def ordered(plan: ExperimentPlan, seed: int) -> list[Point]:
     """Return all points in the order of measuring.
 
     Timing points are mixed, so that a drift of the machine does not look like an effect of the
-    batch, with those that a plan needs most in front. The three kinds take turns, so that a run
-    that ends early has something of each.
+    batch. Those that no plan can do without come before anything else; then the three kinds take
+    turns, so that a run that ends early has something of each.
     """
     first = shuffled((p for p in plan.first_timing if p != plan.sentinel), seed)
     more = shuffled(plan.more_timing, seed + 1)
     timing: list[Point] = [*with_sentinel([*first, *more], plan.sentinel)]
-    between = merged(timing[1:-1], list(plan.acceptance), list(plan.rounds))
-    return [timing[0], *between, timing[-1]]
+    begin = 1 + max((timing.index(point) for point in first), default=0)
+    between = merged(timing[begin:-1], list(plan.acceptance), list(plan.rounds))
+    return [*timing[:begin], *between, timing[-1]]
 
 
 def pending(points: Sequence[Point], measured: Counter[Point]) -> list[Point]:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-import capplan
-from capplan.errors import Interrupted, ProfileError, ServerError
+from capplan.errors import Interrupted, ServerError
 from capplan.profiles.server_http import ServerAddress, get_metrics
-from capplan.profiles.store import StoredProfile, load_profile
+from capplan.profiles.store import StoredProfile
 from capplan.schema.llm import LlmSpec
 from capplan.schema.observation import Observation
 from capplan.schema.profile import (
@@ -28,8 +26,6 @@ from capplan.schema.profile import (
     Profile,
     ProfiledLlm,
     Skipped,
-    Stability,
-    Verdict,
 )
 from profiler.backends.live_check import CheckRun
 from profiler.backends.live_facts import ServerFacts, ask_facts
@@ -40,8 +36,14 @@ from profiler.backends.live_observation import Driven, level_observation, run_to
 from profiler.backends.live_traces import TraceSetting, traces
 from profiler.backends.live_windows import WindowRecorder
 from profiler.environment import describe
+from profiler.ledger import begun_profile
 from profiler.prompts import PromptSet, embedded_prompts, load_prompts
-from profiler.request import SECONDS_PER_MINUTE, Answer, check_writable
+from profiler.request import (
+    SECONDS_PER_MINUTE,
+    Answer,
+    check_writable,
+    profile_to_resume,
+)
 from profiler.schedule import Progress
 from profiler.timing.verdict import combine
 
@@ -136,31 +138,13 @@ def run_server_session(request: ServerRequest, *, on_progress: OnProgress) -> St
 
 
 def _earlier(request: ServerRequest, prompts: PromptSet) -> StoredProfile | None:
-    if request.force or not request.output.exists():
-        return None
-    stored = load_profile(request.output)
-    if not request.resume:
-        raise ProfileError(
-            f"{request.output} already holds a profile; it is not overwritten.",
-            "Go on with it by --resume, start afresh by --force, or choose another -o.",
-        )
-    wanted = request.identity(prompts)
-    had = stored.profile.request
-    differing = [f"{k}: {had.get(k)} then, {v} now" for k, v in wanted.items() if had.get(k) != v]
-    if differing:
-        raise ProfileError(
-            f"{request.output} was begun with another request ({'; '.join(differing)}).",
-            "Give the same options, start afresh by --force, or choose another -o.",
-        )
-    return stored
+    return profile_to_resume(
+        request.output, request.identity(prompts), resume=request.resume, force=request.force
+    )
 
 
 def _begun(request: ServerRequest, prompts: PromptSet, facts: ServerFacts) -> Profile:
-    return Profile(
-        id=f"profile-{uuid.uuid4().hex[:12]}",
-        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        capplan_version=capplan.__version__,
-        complete=False,
+    return begun_profile(
         request=request.identity(prompts),
         environment=describe(request.device),
         backend=Backend(
@@ -178,7 +162,6 @@ def _begun(request: ServerRequest, prompts: PromptSet, facts: ServerFacts) -> Pr
             quantisation=request.target.quantisation,
         ),
         draft=request.draft,
-        verdict=Verdict(stability=Stability.STABLE),
     )
 
 

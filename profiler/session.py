@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Literal
 
 from pydantic import ValidationError
 
-import capplan
 from capplan.errors import CapplanError, Interrupted, ProfileError
 from capplan.profiles.store import StoredProfile
 from capplan.schema.pairing import Method
-from capplan.schema.profile import Profile
 from profiler import cells
 from profiler.cells import Bench, Point, TokenIds
 from profiler.engine import EngineFactory
 from profiler.engine_session import run_engine
 from profiler.environment import describe
 from profiler.experiment import AcceptancePoint, ExperimentPlan, Wishes, build_plan, default_grid
-from profiler.ledger import Ledger, check_same_setup
+from profiler.ledger import Ledger, begun_profile, open_ledger
 from profiler.prompts import PromptSet, embedded_prompts, load_prompts, too_long_error
 from profiler.protocol import Backend, LoadRequest, TimingPoint
 from profiler.registry import (
@@ -39,7 +35,6 @@ from profiler.request import SessionRequest, check_writable, earlier_profile
 from profiler.schedule import Pace, Progress, ordered, pending
 from profiler.telemetry.base import Telemetry
 from profiler.timing.clock import Clock, MonotonicClock
-from profiler.timing.verdict import STABLE
 
 __all__ = ["Progress", "SessionRequest", "Wishes", "run_session"]
 
@@ -183,28 +178,17 @@ class _Run:
 
     def open_ledger(self, watch: Telemetry) -> Ledger:
         """Begin a profile, or go on with the earlier one if the setup is the same."""
-        fresh = Profile(
-            id=f"profile-{uuid.uuid4().hex[:12]}",
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            capplan_version=capplan.__version__,
-            complete=False,
+        fresh = begun_profile(
             request=self.request.identity(self.prompts),
             environment=describe(watch.device()),
             backend=self.backend.record(),
             target=self.backend.target(),
             draft=self.backend.draft(),
             memory=tuple(self.backend.memory()),
-            verdict=STABLE,
         )
-        arrays = {}
-        if self.earlier is not None:
-            check_same_setup(self.earlier.profile, fresh)
-            fresh = self.earlier.profile.model_copy(update={"skipped": ()})
-            arrays = dict(self.earlier.arrays)
-        self.ledger = Ledger(self.request.output, fresh, arrays)
+        left_out = self.prompts.left_out_text if self.prompts.left_out else ""
+        self.ledger = open_ledger(self.request.output, fresh, self.earlier, left_out)
         self.ledger.peak_memory_bytes_per_s = watch.peak_memory_bytes_per_s()
-        if self.prompts.left_out:
-            self.ledger.skip("prompts", self.prompts.left_out_text)
         return self.ledger
 
     def plan(self) -> ExperimentPlan:

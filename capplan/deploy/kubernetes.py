@@ -16,7 +16,8 @@ from capplan.deploy.versions import EngineVersion
 IMAGES = {"gpu": "vllm/vllm-openai", "cpu": "vllm/vllm-openai-cpu"}
 _LABEL = "app.kubernetes.io/name"
 _NAME_LENGTH = 50
-_HUB_CACHE = "/root/.cache/huggingface"
+_HUB_CACHE = "/hub-cache"
+"""Where the container keeps fetched checkpoints, whoever it runs as."""
 _SHARED_MEMORY_GIB_PER_GPU = 4
 """NCCL and the engine's processes exchange data there; the default of 64 MiB is too small."""
 _START_ATTEMPTS, _START_PERIOD_S = 180, 10
@@ -89,12 +90,13 @@ def _container(settings: Settings, version: EngineVersion) -> dict[str, Any]:
         "command": words[:2],
         "args": words[2:],
         "env": [
+            {"name": "HF_HOME", "value": _HUB_CACHE},
             {
                 "name": "HF_TOKEN",
                 "valueFrom": {
                     "secretKeyRef": {"name": "hf-token", "key": "token", "optional": True}
                 },
-            }
+            },
         ],
         "ports": [{"name": "http", "containerPort": settings.port}],
     }

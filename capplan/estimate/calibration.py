@@ -11,7 +11,11 @@ from capplan.schema.profile import Phase, Profile, Role, Stability, TimingCell
 
 Floats = NDArray[np.float64]
 
-_TERMS = 5
+_FEWEST_POINTS = 3
+"""Two terms, and one point to leave out."""
+_PRIORITY = (0, 2, 3, 1, 4)
+"""Columns of a row in the order in which points are spent on them: fixed, per sequence, per token,
+several rows, per context."""
 
 
 def nonnegative_least_squares(matrix: Floats, values: Floats) -> Floats:
@@ -65,7 +69,12 @@ def fit_step_time(profile: Profile, role: Role) -> FittedStep | None:
     Raises
     ------
     ProfileError
-        If the role was timed at fewer points than the model has terms.
+        If the role was timed at fewer than three points.
+
+    Notes
+    -----
+    A term that these points cannot tell (no context but one, say) stays 0, and there is always one
+    point more than terms: a run that ended early has a coarser fit and a larger held-out error.
     """
     cells = [
         cell
@@ -76,15 +85,18 @@ def fit_step_time(profile: Profile, role: Role) -> FittedStep | None:
     ]
     if not cells:
         return None
-    if len(cells) <= _TERMS:
+    if len(cells) < _FEWEST_POINTS:
         raise ProfileError(
             f"Profile {profile.id} timed the {role.value} at {len(cells)} points; "
-            f"a fit needs at least {_TERMS + 1}.",
+            f"a fit needs at least {_FEWEST_POINTS}.",
             "Measure more: capplan profile ... --resume with a larger --budget-minutes.",
         )
     matrix = np.array([_row(cell) for cell in cells])
     seconds = np.array([float(np.median(cell.seconds)) for cell in cells])
-    fixed, several_rows, per_sequence, per_token, per_context = fit_relative(matrix, seconds)
+    told = _told_apart(matrix)
+    values = np.zeros(matrix.shape[1])
+    values[told] = fit_relative(matrix[:, told], seconds)
+    fixed, several_rows, per_sequence, per_token, per_context = values
     return FittedStep(
         fixed_s=float(fixed),
         several_rows_s=float(several_rows),
@@ -92,8 +104,18 @@ def fit_step_time(profile: Profile, role: Role) -> FittedStep | None:
         per_token_s=float(per_token),
         per_context_s=float(per_context),
         prefill_s_per_token=prompt_seconds_per_token(profile, role, fallback=float(per_token)),
-        relative_se=held_out_error(matrix, seconds),
+        relative_se=held_out_error(matrix[:, told], seconds),
     )
+
+
+def _told_apart(matrix: Floats) -> list[int]:
+    """Return the columns that the points can tell apart, fewer than there are points."""
+    told: list[int] = []
+    for column in _PRIORITY:
+        wider = [*told, column]
+        if len(wider) < len(matrix) and np.linalg.matrix_rank(matrix[:, wider]) == len(wider):
+            told = wider
+    return told
 
 
 def prompt_seconds_per_token(profile: Profile, role: Role, fallback: float) -> float:

@@ -6,7 +6,7 @@ engine was restarted: that engine's window is dropped, never turned into a negat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from capplan.profiles.engine_reading import EngineReading, Scrape
@@ -179,21 +179,21 @@ def added(windows: Iterable[EngineWindow]) -> EngineWindow:
     )
 
 
+def _by_position(accepted_at: Sequence[float]) -> dict[str, float]:
+    return {f"position {place}": count for place, count in enumerate(accepted_at)}
+
+
 def _restart(before: EngineReading, after: EngineReading) -> str:
     """Return what shows that an engine began anew, or an empty string."""
-    pairs = (
+    pairs: tuple[tuple[Mapping[str, float], Mapping[str, float]], ...] = (
         (before.counters, after.counters),
         (before.counts, after.counts),
-        (dict(enumerate(before.accepted_at)), dict(enumerate(after.accepted_at))),
+        (_by_position(before.accepted_at), _by_position(after.accepted_at)),
     )
     for earlier, later in pairs:
-        for name in earlier:
-            if name in later and later[name] < earlier[name]:  # type: ignore[index]
-                shown = f"position {name}" if isinstance(name, int) else name
-                return (
-                    f"{shown} fell from {earlier[name]:g} to "  # type: ignore[index]
-                    f"{later[name]:g}"  # type: ignore[index]
-                )
+        for name, value in earlier.items():
+            if name in later and later[name] < value:
+                return f"{name} fell from {value:g} to {later[name]:g}"
     for name, born_s in before.born_s.items():
         if after.born_s.get(name, born_s) > born_s + _BIRTH_TOLERANCE_S:
             return "its counters were created anew"

@@ -164,7 +164,10 @@ def test_the_manifests_ask_for_what_the_replica_needs() -> None:
     assert run["resources"]["limits"] == {"nvidia.com/gpu": 2}
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert run[probe]["httpGet"] == {"path": "/health", "port": "http"}
-    assert run["env"][0]["valueFrom"]["secretKeyRef"]["key"] == "token"
+    env = {one["name"]: one for one in run["env"]}
+    assert env["HF_TOKEN"]["valueFrom"]["secretKeyRef"]["key"] == "token"
+    mounted = {mount["name"]: mount["mountPath"] for mount in run["volumeMounts"]}
+    assert env["HF_HOME"]["value"] == mounted["hub-cache"]
     volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
     assert volumes["shm"]["emptyDir"]["medium"] == "Memory"
     assert {mount["name"] for mount in run["volumeMounts"]} == volumes.keys()

@@ -76,13 +76,36 @@ def test_an_error_is_of_points_that_the_fit_did_not_see() -> None:
     assert held_out_error(matrix, seconds) > 0.2
 
 
-def test_as_many_points_as_terms_are_refused(synthetic: Any) -> None:
+def test_a_run_that_ended_early_is_fitted_with_the_terms_that_its_points_tell(
+    synthetic: Any,
+) -> None:
     profile, _ = synthetic.profile()
-    few = tuple(c for c in profile.timing if c.role is Role.TARGET)[:5]
+    at_one_context = [
+        cell
+        for cell in profile.timing
+        if cell.role is Role.TARGET and cell.context == profile.timing[0].context
+    ]
+    corners = {1: (1, 16), 9: (1, 16)}
+    few = tuple(
+        cell for cell in at_one_context if cell.batch in corners.get(cell.tokens_per_sequence, ())
+    )
+    assert len(few) == 4
+    whole = fit_step_time(profile, Role.TARGET)
+    fitted = fit_step_time(profile.model_copy(update={"timing": few}), Role.TARGET)
+    assert whole is not None
+    assert fitted is not None
+    assert fitted.per_context_s == 0  # one context alone tells nothing of it
+    at = (4, 3, few[0].context)
+    assert float(fitted.seconds(*at)) == pytest.approx(float(whole.seconds(*at)), rel=0.1)
+
+
+def test_two_points_are_refused(synthetic: Any) -> None:
+    profile, _ = synthetic.profile()
+    few = tuple(c for c in profile.timing if c.role is Role.TARGET)[:2]
     with pytest.raises(ProfileError) as caught:
         fit_step_time(profile.model_copy(update={"timing": few}), Role.TARGET)
-    assert "at 5 points" in caught.value.message
-    assert "at least 6" in caught.value.message
+    assert "at 2 points" in caught.value.message
+    assert "at least 3" in caught.value.message
     assert "--resume" in caught.value.remedy
 
 

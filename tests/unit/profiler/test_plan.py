@@ -55,9 +55,14 @@ def test_the_user_s_wishes_replace_the_defaults():
     assert plan.max_tokens == 5
 
 
-def test_the_first_quarter_of_a_run_has_something_of_each_kind():
-    points = ordered(build_plan(DEMO_GRID, Wishes(), TASKS, "lookup"), seed=0)
-    kinds = {type(p) for p in points[: len(points) // 4]}
+@pytest.mark.parametrize("draft", ["lookup", "model"])
+def test_what_no_plan_can_do_without_comes_first_and_then_something_of_each_kind(draft):
+    plan = build_plan(DEMO_GRID, Wishes(), TASKS, draft)
+    points = ordered(plan, seed=0)
+    begin = 1 + max(points.index(p) for p in plan.first_timing)
+    target = {p for p in points[:begin] if p.role is Role.TARGET}
+    assert len(target) >= 6  # as many points as a fit of one context has terms, and two more
+    kinds = {type(p) for p in points[begin : begin + len(points) // 4]}
     assert kinds == {TimingPoint, AcceptancePoint, RoundsPoint}
 
 
