@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from capplan.schema.pairing import Method
-from capplan.schema.plan import PlanOption, SpreadCause
+from capplan.schema.plan import PlanOption, SpreadCause, Tier
 
 _ALSO_FROM = 0.2
 """Share of the uncertainty from which a second cause is named beside the first."""
@@ -50,6 +50,13 @@ def settled_by(option: PlanOption) -> str:
     return f"capplan profile --server URL{prompts} -o profile.json"
 
 
+def how_to_settle(option: PlanOption) -> str:
+    """Return what to do about it: measure, or where that was done, measure better."""
+    if option.tier is Tier.PROFILED:
+        return f"measure longer, on an idle machine: {settled_by(option)}"
+    return f"measure it with {settled_by(option)}"
+
+
 def _cause(cause: SpreadCause, option: PlanOption) -> str:
     n, tp = option.num_speculative_tokens, option.tensor_parallel
     tokens = f"{n + 1} tokens of each request"
@@ -61,6 +68,10 @@ def _cause(cause: SpreadCause, option: PlanOption) -> str:
         SpreadCause.EXPERTS: f"the experts that verifying {tokens} reads",
         SpreadCause.VERIFICATION: f"what verifying {tokens} costs",
         SpreadCause.EXCHANGE: f"what verifying {tokens} exchanges between {tp} GPUs",
-        SpreadCause.ROUND: "what a round costs beside its passes",
+        SpreadCause.ROUND: (
+            "step times that scatter in the profile"
+            if option.tier is Tier.PROFILED
+            else "what a round costs beside its passes"
+        ),
     }
     return said[cause]

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from capplan.economics.bill import MONTH_HOURS
 from capplan.planning.money import money_assumptions
 from capplan.planning.planner import Outcome
-from capplan.planning.settling import hangs_on, settled_by, speedup_text, undecided
+from capplan.planning.settling import (
+    hangs_on,
+    how_to_settle,
+    settled_by,
+    speedup_text,
+    undecided,
+)
 from capplan.schema.engine import EngineConstants
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Assumption, PlanOption, PlanRequest, PlanVerdict
@@ -78,8 +84,8 @@ def _might_gain(options: Sequence[PlanOption]) -> str:
         return ""
     return (
         f" That {_drafting(drafted)} would not pay is not decided: {speedup_text(drafted)} at "
-        f"{_load(drafted)}; it hangs on {hangs_on(drafted)}: measure it with "
-        f"{settled_by(drafted)}."
+        f"{_load(drafted)}; it hangs on {hangs_on(drafted)}: "
+        f"{how_to_settle(drafted)}."
     )
 
 
@@ -100,13 +106,13 @@ def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
         )
         saving = f", {change * 100:.0f} % cheaper a token than the best plan without"
         if change < 0.005:
-            faster = best.tpot_ms.mid < baseline.tpot_ms.mid
+            faster = best.tpot_ms.mid < baseline.tpot_ms.mid and not undecided(best)
             saving = f", at the same cost a token as without{', and faster' if faster else ''}"
     if undecided(best):
         return (
             f"Not decided: {speedup_text(best)} for {_short(best.target)} with {_drafting(best)}, "
-            f"on {where} at {_load(best)}{saving}; it hangs on {hangs_on(best)}: measure it with "
-            f"{settled_by(best)}."
+            f"on {where} at {_load(best)}{saving}; it hangs on {hangs_on(best)}: "
+            f"{how_to_settle(best)}."
         )
     return (
         f"Speculate for {_short(best.target)} with {_drafting(best)}, on {where}: "

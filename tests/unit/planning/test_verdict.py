@@ -9,7 +9,7 @@ import pytest
 from capplan.planning.planner import Outcome
 from capplan.planning.verdict import verdict
 from capplan.schema.pairing import Method
-from capplan.schema.plan import PlanRequest, Rejection, SpreadCause
+from capplan.schema.plan import PlanRequest, Rejection, SpreadCause, Tier
 from capplan.schema.quantity import Quantity
 
 
@@ -125,6 +125,7 @@ def test_every_cause_is_named_with_a_command_that_fits_the_method(
 ) -> None:
     best = sample_plans.make_option(
         method=method,
+        tier=Tier.DATASHEET,
         tensor_parallel=4,
         speedup=Quantity(low=0.8, mid=1.3, high=1.6),
         speedup_spread={cause: 1.0},
