@@ -132,10 +132,9 @@ def plain_s(timing: Sequence[TimingCell], of: TimingCell) -> float:
 
 
 def measured_tokens(cells: Sequence[RoundsCell], n: int) -> float | None:
-    """Return tokens per round of the text that was written with N drafts a round."""
-    at = [cell for cell in cells if cell.num_speculative_tokens == n]
-    rounds = sum(cell.rounds for cell in at)
-    return 1.0 + sum(cell.accepted for cell in at) / rounds if rounds else None
+    """Return tokens per round over the whole texts that were written with N drafts a round."""
+    at = (cell for cell in cells if cell.num_speculative_tokens == n)
+    return next((cell.tokens_per_round for cell in at), None)
 
 
 def baseline_spread(timing: Sequence[TimingCell]) -> float | None:

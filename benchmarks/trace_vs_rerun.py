@@ -19,14 +19,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from rerun_judged import Comparison, Compute, Counts, Outcome, judged
+from rerun_table import as_text
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from capplan.errors import CheckpointError
@@ -36,7 +37,6 @@ from capplan.estimate.acceptance import (
     replay_per_start,
     replay_per_token,
 )
-from capplan.estimate.uncertainty import Z_95, ratio_of_sums
 from capplan.schema.profile import DraftSampling, NgramDraft
 from profiler.backends.checkpoints import find_checkpoint
 from profiler.backends.embedded import demo_checkpoint
@@ -59,30 +59,10 @@ STAND_IN_LAYERS = (0, 1, 29)
 """Of the demo target's 30, for a draft model where no trained one is at hand."""
 REQUESTS, MAX_TOKENS = 12, 12
 QUICK_REQUESTS, QUICK_MAX_TOKENS = 6, 10
-LEAST_RATIO = 8.0
-SIGN_DRAWS = 20_000
 RERUN_SEED, SEED_STEP = 1_000_003, 7_919
 """Reruns draw from other random streams than the trace: the two texts are independent."""
 
 Tokens = tuple[int, ...]
-Counts = NDArray[np.float64]
-"""Emitted tokens and rounds, shape (requests, 2)."""
-
-
-@dataclass
-class Compute:
-    """What one side spent."""
-
-    cpu_s: float = 0.0
-    target_passes: int = 0
-    draft_passes: int = 0
-    target_tokens: int = 0
-    draft_tokens: int = 0
-    """Tokens run through the LLM, padding included."""
-
-    def __add__(self, other: Compute) -> Compute:
-        mine, theirs = asdict(self), asdict(other)
-        return Compute(**{key: mine[key] + theirs[key] for key in mine})
 
 
 @dataclass(frozen=True)
@@ -130,37 +110,6 @@ class Contest:
 
 def _load(name: str) -> TorchLlm:
     return load_llm(find_checkpoint(name), torch.device("cpu"), torch.float32)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One temperature and N, counted both ways on the same prompts."""
-
-    temperature: float
-    num_speculative_tokens: int
-    trace: Counts
-    rerun: Counts
-
-    @property
-    def contributions(self) -> Counts:
-        """What each request adds to the relative difference, trace less rerun."""
-        both = self.trace + self.rerun
-        common = both[:, 0].sum() / both[:, 1].sum()
-        sides = [
-            (side[:, 0] - common * side[:, 1]) / (common * side[:, 1].sum())
-            for side in (self.trace, self.rerun)
-        ]
-        return np.asarray(sides[0] - sides[1])
-
-
-@dataclass
-class Outcome:
-    """All comparisons of one draft, and what they cost."""
-
-    draft: str
-    comparisons: list[Comparison] = field(default_factory=list)
-    trace_cost: dict[float, Compute] = field(default_factory=dict)
-    rerun_cost: dict[float, Compute] = field(default_factory=dict)
 
 
 def replayed(trace: Trace, mode: DraftSampling, n: int) -> Counts:
@@ -222,158 +171,6 @@ def compete(
             outcome.comparisons.append(Comparison(temperature, n, foretold[n], counts))
             say(f"{contest.name}, temperature {temperature:g}, N={n}: {spent.cpu_s:.0f} s")
     return outcome
-
-
-def critical_values(contributions: Counts) -> tuple[Counts, float]:
-    """Return the limits of |difference| / root of summed squares: one by one, and all at once.
-
-    If a request's trace and rerun differ by chance alone, the sign of its contribution is as
-    likely plus as minus. Requests flip theirs together in all comparisons (a wild bootstrap over
-    requests), which keeps what the comparisons share: prompts, and the traced text.
-    """
-    signs = np.random.default_rng(0).choice((-1.0, 1.0), size=(SIGN_DRAWS, len(contributions)))
-    scores = np.abs(signs @ _normalised(contributions))
-    return np.quantile(scores, 0.95, axis=0), float(np.quantile(scores.max(axis=1), 0.95))
-
-
-def _normalised(contributions: Counts) -> Counts:
-    length = np.sqrt((contributions**2).sum(axis=0))
-    return np.asarray(contributions / np.where(length > 0, length, 1.0))
-
-
-def side(counts: Counts) -> dict[str, float]:
-    """Return tokens a round with the interval that capplan's plans use."""
-    mid, relative_error = ratio_of_sums(counts[:, 0], counts[:, 1])
-    half = Z_95 * mid * relative_error
-    return {"low": mid - half, "mid": mid, "high": mid + half}
-
-
-def judged(outcome: Outcome) -> dict[str, Any]:
-    """Return the rows and the verdict of one draft, ready for JSON."""
-    contributions = np.stack([one.contributions for one in outcome.comparisons], axis=1)
-    scores = np.abs(_normalised(contributions).sum(axis=0))
-    alone, together = critical_values(contributions)
-    rows = [
-        {
-            "temperature": one.temperature,
-            "num_speculative_tokens": one.num_speculative_tokens,
-            "trace": side(one.trace),
-            "rerun": side(one.rerun),
-            "identical": bool(np.allclose(one.contributions, 0, atol=1e-6)),
-            "difference": side(one.trace)["mid"] / side(one.rerun)["mid"] - 1,
-            "within_own_interval": bool(scores[i] <= alone[i] + 1e-9),
-            "within_simultaneous_interval": bool(scores[i] <= together + 1e-9),
-        }
-        for i, one in enumerate(outcome.comparisons)
-    ]
-    random = [row for row in rows if not row["identical"]]
-    costs = {
-        temperature: _cost(spent, outcome.rerun_cost[temperature])
-        for temperature, spent in outcome.trace_cost.items()
-    }
-    total = _cost(
-        sum(outcome.trace_cost.values(), Compute()), sum(outcome.rerun_cost.values(), Compute())
-    )
-    return {
-        "draft": outcome.draft,
-        "requests": len(contributions),
-        "rows": rows,
-        "identical": len(rows) - len(random),
-        "misses_expected": 0.05 * len(random),
-        "misses_observed": sum(not row["within_own_interval"] for row in rows),
-        "simultaneous_limit": together,
-        "largest_score": float(scores.max()),
-        "mean_difference": pooled(outcome),
-        "agree": all(row["within_simultaneous_interval"] for row in rows),
-        "cost": {f"{temperature:g}": cost for temperature, cost in costs.items()},
-        "total_cost": total,
-        "cheap_enough": total["cpu_ratio"] >= LEAST_RATIO,
-    }
-
-
-def pooled(outcome: Outcome) -> dict[str, dict[str, float]]:
-    """Return, a temperature, the mean relative difference over all N with its 95 % interval."""
-    means = {}
-    for temperature in outcome.trace_cost:
-        rows = [one for one in outcome.comparisons if one.temperature == temperature]
-        mean = np.mean([one.contributions for one in rows], axis=0)
-        half = float(critical_values(mean[:, None])[0][0] * np.sqrt((mean**2).sum()))
-        mid = float(mean.sum())
-        means[f"{temperature:g}"] = {"low": mid - half, "mid": mid, "high": mid + half}
-    return means
-
-
-def _cost(trace: Compute, reruns: Compute) -> dict[str, Any]:
-    return {
-        "trace": asdict(trace),
-        "rerun": asdict(reruns),
-        "cpu_ratio": reruns.cpu_s / trace.cpu_s,
-        "target_pass_ratio": reruns.target_passes / trace.target_passes,
-        "target_token_ratio": reruns.target_tokens / trace.target_tokens,
-    }
-
-
-def as_text(result: dict[str, Any]) -> str:
-    """Return the tables of one draft, as they stand in the documentation."""
-    title = f"**{result['draft']}**, {result['requests']} requests, tokens a round (95 %):"
-    return (
-        "\n\n".join([title, _rounds_table(result), _cost_table(result), _verdict(result)]) + "\n"
-    )
-
-
-def _rounds_table(result: dict[str, Any]) -> str:
-    of_n: dict[int, list[str]] = {}
-    for row in result["rows"]:
-        sides = (row["trace"], row["rerun"])
-        cells = [f"{one['mid']:.2f} ({one['low']:.2f}-{one['high']:.2f})" for one in sides]
-        of_n.setdefault(row["num_speculative_tokens"], []).extend([*cells, _off(row)])
-    columns = (f"{what}, T={t}" for t in result["cost"] for what in ("trace", "rerun", "off"))
-    return _table(["N", *columns], [[str(n), *cells] for n, cells in of_n.items()])
-
-
-def _off(row: dict[str, Any]) -> str:
-    """Return the difference; one star outside its own interval, two outside the simultaneous."""
-    if row["identical"]:
-        return "identical"
-    stars = "*" * (2 - row["within_own_interval"] - row["within_simultaneous_interval"])
-    return f"{row['difference']:+.1%}{stars}"
-
-
-def _cost_table(result: dict[str, Any]) -> str:
-    units = ("CPU s", "target passes", "draft passes")
-    ratios = ("cpu_ratio", "target_pass_ratio", "target_token_ratio")
-    head = ["T", *(f"{who}: {unit}" for who in ("trace", "reruns") for unit in units)]
-    head += [f"times less: {what}" for what in ("CPU", "target passes", "target tokens")]
-    lines = []
-    for key, cost in [*result["cost"].items(), ("all", result["total_cost"])]:
-        lines.append([key])
-        for spent in (cost["trace"], cost["rerun"]):
-            passes = [str(spent[f"{role}_passes"]) for role in ("target", "draft")]
-            lines[-1] += [f"{spent['cpu_s']:.1f}", *passes]
-        lines[-1] += [f"{cost[ratio]:.1f}" for ratio in ratios]
-    return _table(head, lines)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _verdict(result: dict[str, Any]) -> str:
-    means = (
-        f"T={key} {mean['mid']:+.2%} ({mean['low']:+.2%} to {mean['high']:+.2%})"
-        for key, mean in result["mean_difference"].items()
-    )
-    verdict = "agree" if result["agree"] else "DISAGREE"
-    cheap = "at least" if result["cheap_enough"] else "LESS THAN"
-    return (
-        f"Trace less rerun, mean over N: {'; '.join(means)}.\n"
-        f"{result['identical']} of {len(result['rows'])} comparisons are identical. Of the others "
-        f"{result['misses_observed']} lie outside their own 95 % interval (*), "
-        f"{result['misses_expected']:.1f} would by chance. All at once: largest score "
-        f"{result['largest_score']:.2f}, limit {result['simultaneous_limit']:.2f}.\n"
-        f"Verdict: trace and reruns {verdict}; {cheap} {LEAST_RATIO:g}x less CPU time."
-    )
 
 
 def trained_draft() -> Path | None:

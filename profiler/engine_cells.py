@@ -135,14 +135,15 @@ def rounds_cell(
 ) -> RoundsCell | None:
     """Return the totals of the full steps, beside those of plain decoding; None without any.
 
-    Only steps with ``batch`` requests count, on both sides: a batch that runs empty at the end
-    says nothing about a batch that is kept full.
+    Only steps with ``batch`` requests are timed, on both sides: a batch that runs empty at the end
+    says nothing about a batch that is kept full. Acceptance is counted over the whole texts too.
     """
     baseline = [step for load in plain for step in full_steps(load.steps, batch)]
     steps = [step for load in speculative for step in full_steps(load.steps, batch)]
     if not baseline or not steps or any(step.drafted is None for step in steps):
         return None
     length = about["num_speculative_tokens"]
+    whole = [rounds_of(request) for load in speculative for request in load.requests]
     per_position = np.zeros(length, dtype=int)
     for step in steps:
         if step.accepted_per_position:
@@ -158,6 +159,8 @@ def rounds_cell(
         seconds=sum(step.seconds for step in steps),
         baseline_emitted=sum(step.emitted for step in baseline),
         baseline_seconds=sum(step.seconds for step in baseline),
+        all_rounds=sum(len(accepted) for _, accepted in whole),
+        all_accepted=sum(sum(accepted) for _, accepted in whole),
         identical_outputs=same_texts(plain, speculative) if about["temperature"] == 0 else None,
         **about,
     )

@@ -10,23 +10,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from capplan.errors import Interrupted, ServerError
-from capplan.profiles.server_http import ServerAddress, get_metrics
+from capplan.profiles.server_http import get_metrics
 from capplan.profiles.store import StoredProfile
-from capplan.schema.llm import LlmSpec
 from capplan.schema.observation import Observation
-from capplan.schema.profile import (
-    Backend,
-    Device,
-    Draft,
-    Profile,
-    ProfiledLlm,
-    Skipped,
-)
+from capplan.schema.profile import Backend, Profile, ProfiledLlm, Skipped
 from profiler.backends.live_check import CheckRun
 from profiler.backends.live_facts import ServerFacts, ask_facts
 from profiler.backends.live_http import Ask, Endpoint, ServedLlm, ask_streaming
@@ -40,11 +31,11 @@ from profiler.ledger import begun_profile
 from profiler.prompts import PromptSet, embedded_prompts, load_prompts
 from profiler.request import (
     SECONDS_PER_MINUTE,
-    Answer,
     check_writable,
     profile_to_resume,
 )
 from profiler.schedule import Progress
+from profiler.server_request import ServerRequest
 from profiler.timing.verdict import combine
 
 __all__ = ["ServerRequest", "ask_facts", "run_server_session"]
@@ -57,56 +48,7 @@ _RETRY_S = 2.0
 
 _DTYPE = "as served"
 """A server does not tell; engines run float32 checkpoints in 16 bits unless told otherwise."""
-_UNKNOWN_DEVICE = Device(kind="unknown", name="unknown")
 OnProgress = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class ServerRequest:
-    """What to ask of which server, and where to write it."""
-
-    address: ServerAddress
-    output: Path
-    target: LlmSpec
-    draft: Draft | None = None
-    device: Device = _UNKNOWN_DEVICE
-    served_model: str | None = None
-    api_key: str | None = field(default=None, repr=False)
-    observe_minutes: float | None = None
-    """Only watch, for so long; None puts load on the server."""
-    interval_s: float = 5.0
-    rates_per_s: tuple[float, ...] = ()
-    concurrencies: tuple[int, ...] = ()
-    temperatures: tuple[float, ...] = (0.0,)
-    top_p: float = 1.0
-    max_requests: int = 200
-    max_seconds: float = 300.0
-    """Both bound all levels together; what was sent may still end within the time-out."""
-    max_tokens: int = 128
-    timeout_s: float = 120.0
-    prompts: Path | Sequence[Path] | None = None
-    thinking: bool | None = None
-    check_text: bool = True
-    seed: int = 0
-    resume: bool = False
-    force: bool = False
-
-    def identity(self, prompts: PromptSet) -> dict[str, Answer]:
-        """Return what must be equal for a run to go on."""
-        return {
-            "server": str(self.address),
-            "target": self.target.id,
-            "observe": self.observe_minutes is not None,
-            "rates_per_s": self.rates_per_s,
-            "concurrencies": self.concurrencies,
-            "temperatures": self.temperatures,
-            "top_p": self.top_p,
-            "max_requests": self.max_requests,
-            "max_tokens": self.max_tokens,
-            "prompts_sha256": prompts.sha256,
-            "thinking": self.thinking,
-            "seed": self.seed,
-        }
 
 
 def run_server_session(request: ServerRequest, *, on_progress: OnProgress) -> StoredProfile:
@@ -127,6 +69,8 @@ def run_server_session(request: ServerRequest, *, on_progress: OnProgress) -> St
     facts = ask_facts(request.address, api_key=request.api_key, served_model=request.served_model)
     begun = earlier.profile if earlier is not None else _begun(request, prompts, facts)
     ledger = ServerLedger(request.output, begun, earlier.arrays if earlier is not None else None)
+    if prompts.left_out and earlier is None and request.observe_minutes is None:
+        ledger.skip([Skipped(what="prompts", reason=prompts.left_out_text)])
     run = _Run(request, prompts, facts, ledger, on_progress)
     try:
         return run.observe() if request.observe_minutes is not None else run.load()

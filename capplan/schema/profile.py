@@ -248,8 +248,23 @@ class RoundsCell(Value):
     baseline_emitted: int = Field(ge=0)
     baseline_seconds: float = Field(gt=0)
     """Decode phase without, interleaved in the same run."""
+    all_rounds: int | None = Field(default=None, ge=0)
+    """Rounds over the whole text of every request, those of a batch that ran empty included. None
+    where ``rounds`` are all there were."""
+    all_accepted: int | None = Field(default=None, ge=0)
+    """Drafts accepted in ``all_rounds``."""
     identical_outputs: int | None = None
     """Requests whose text equals plain decoding token by token (temperature 0 only)."""
+
+    @property
+    def tokens_per_round(self) -> float | None:
+        """Tokens a round over whole texts, bonus token included; None without a round.
+
+        What ``acceptance`` is compared with. ``emitted / rounds`` is that of the rounds timed.
+        """
+        rounds = self.rounds if self.all_rounds is None else self.all_rounds
+        accepted = self.accepted if self.all_accepted is None else self.all_accepted
+        return 1.0 + accepted / rounds if rounds else None
 
     @model_validator(mode="after")
     def _counts_agree(self) -> Self:

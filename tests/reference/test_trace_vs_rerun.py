@@ -43,7 +43,9 @@ def benchmark() -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(SCRIPT.parent)  # as for a script that is run
+        spec.loader.exec_module(module)
     return module
 
 
@@ -157,7 +159,7 @@ def test_the_verdict_finds_a_bias_of_a_tenth(benchmark: ModuleType) -> None:
 def test_the_verdict_rarely_cries_wolf(
     benchmark: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(benchmark, "SIGN_DRAWS", 2000)
+    monkeypatch.setattr(sys.modules["rerun_judged"], "SIGN_DRAWS", 2000)
     alarms = sum(not benchmark.judged(planted(benchmark, s, 0.0))["agree"] for s in range(100))
     # 5 in 100 are meant; more than 11 would have a chance of 0.4 %.
     assert alarms <= 11

@@ -113,6 +113,17 @@ def test_totals_come_from_full_steps_alone_on_both_sides():
     assert cell.identical_outputs == 1
 
 
+def test_acceptance_counts_every_round_and_time_only_those_of_full_batches():
+    more = {"seconds": 0.005, "drafted": 4, "accepted": 3, "emitted": 5}
+    request = served((3, 1, 2), drafted=(2, 2), accepted=(2, 1))
+    spec = ServedLoad((request,), (step(2, 2, **more),) * 2)
+    plain = ServedLoad((request,), (step(2, 2),) * 2)
+    about = {"task": "all", "temperature": 0.0, "num_speculative_tokens": 2}
+    cell = rounds_cell([plain], [spec], 2, about)
+    assert (cell.all_rounds, cell.all_accepted, cell.rounds, cell.accepted) == (3, 3, 2, 3)
+    assert cell.tokens_per_round == 1 + 3 / 3
+
+
 def test_without_a_full_batch_there_are_no_totals():
     load = ServedLoad((), (step(1, 1, drafted=0),) * 3)
     about = {"task": "all", "temperature": 0.0, "num_speculative_tokens": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 
@@ -69,6 +70,16 @@ def test_a_profile_with_the_rounds_of_each_request_holds_traces(stand_in, sessio
     assert sum(cell.requests for cell in cells) == 16
     assert stored.arrays["acceptance/0/drafted"].tolist() == [3] * 5 * cells[0].requests
     assert stored.arrays["acceptance/0/offsets"][-1] == 5 * cells[0].requests
+
+
+def test_conversations_without_a_question_are_left_out_and_said_so(stand_in, session, tmp_path):
+    rows = [[{"from": "human", "value": "why?"}], [{"from": "gpt", "value": "because"}]]
+    file = tmp_path / "shared.json"
+    file.write_text(json.dumps([{"conversations": row} for row in rows]), encoding="utf-8")
+    with stand_in.StandIn() as server:
+        stored = session(server, prompts=file, concurrencies=(1,), max_requests=2)
+    left_out = [one.reason for one in stored.profile.skipped if one.what == "prompts"]
+    assert left_out == ["1 conversations of shared.json have no turn of a user"]
 
 
 def test_the_kv_capacity_that_the_server_tells_is_recorded(stand_in, session):
