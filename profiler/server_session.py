@@ -221,6 +221,7 @@ class _Run:
         window_s = min(WINDOW_S, minutes * SECONDS_PER_MINUTE)
         if self.recorder.look() is None:
             raise ServerError(self.recorder.problem, "Observe a server that is up.")
+        self.ledger.save(complete=False)  # from here on there is a run to go on with
         try:
             while (left_s := end_s - time.monotonic()) > 0:
                 time.sleep(min(self.request.interval_s, left_s))

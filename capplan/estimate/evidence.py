@@ -18,7 +18,7 @@ from capplan.estimate.temperature import KEPT, drafter_of, transfer_temperature
 from capplan.estimate.tracing import Arrays, TracedAcceptance, pool, replay_cell
 from capplan.estimate.uncertainty import Z_95
 from capplan.schema.llm import LlmSpec
-from capplan.schema.pairing import Method
+from capplan.schema.pairing import DraftSampleMethod, Method
 from capplan.schema.profile import (
     Draft,
     DraftSampling,
@@ -34,6 +34,10 @@ from capplan.schema.provenance import Kind, Source
 ALL_TASKS = "all"
 """Task of rounds that an engine ran on every task's requests at once."""
 _LOOKUP = frozenset({Method.NGRAM, Method.SUFFIX})
+_SAMPLED: dict[DraftSampling, DraftSampleMethod] = {
+    DraftSampling.GREEDY: "greedy",
+    DraftSampling.PROBABILISTIC: "probabilistic",
+}
 NOISY_FACTOR = 1.5
 """Step-time errors of a profile with verdict ``noisy`` are widened by this factor."""
 
@@ -71,14 +75,22 @@ class ProfileEvidence:
         return verified + drafted + self.round_overhead_s
 
     def curve(
-        self, temperature: float, task: str | None, mode: DraftSampling = DraftSampling.GREEDY
+        self,
+        temperature: float,
+        task: str | None,
+        mode: DraftSampling = DraftSampling.GREEDY,
+        *,
+        thinking: bool | None = None,
     ) -> AcceptanceCurve | None:
         """Return acceptance at a temperature, from the nearest one traced; None without traces.
 
-        Drafts are taken as greedy, which is the engine's default.
+        Drafts are taken as greedy, which is the engine's default. Of traces with and without
+        thinking, those asked for are taken where there are any.
         """
         modes = {mode, None}
         usable = [trace for trace in self.traces if trace.draft_sampling in modes]
+        if thinking is not None:
+            usable = [trace for trace in usable if trace.thinking is thinking] or usable
         if not usable:
             return None
         nearest = min((trace.temperature for trace in usable), key=lambda t: abs(t - temperature))
@@ -108,6 +120,7 @@ class ProfileEvidence:
             tokens_per_round=curve,
             relative_se=relative_se,
             **(found if lookup else {}),
+            draft_sampling=None if lookup else _SAMPLED[mode],
             definition=(
                 f"{DEFINITION}; trace of {requests} requests ({tasks}) at temperature "
                 f"{nearest:g}{sampling}"
@@ -147,10 +160,11 @@ def evidence_from_profile(profile: Profile, arrays: Arrays) -> ProfileEvidence:
         if isinstance(draft, ModelDraft)
         else None
     )
+    draft_llm = draft is not None and draft.method is Method.DRAFT_MODEL
     traces = tuple(
         trace
         for index, cell in enumerate(profile.acceptance)
-        for trace in replay_cell(cell, index, arrays)
+        for trace in replay_cell(cell, index, arrays, draft_llm=draft_llm)
     )
     passes = RoundPasses(target_step, draft_step, mean_context(profile))
     overhead, scatter = _round_overhead(profile, passes, traces)

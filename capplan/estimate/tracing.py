@@ -16,6 +16,7 @@ from capplan.estimate.acceptance import (
     replay_per_token,
 )
 from capplan.estimate.lengths import LengthSeries, length_curve
+from capplan.estimate.round_traces import tokens_of_rounds
 from capplan.estimate.uncertainty import ratio_of_sums
 from capplan.schema.profile import AcceptanceCell, DraftSampling
 
@@ -32,6 +33,8 @@ class TracedAcceptance:
     draft_sampling: DraftSampling | None
     counts: tuple[ReplayCounts, ...]
     """Index N = 0 .. 16; of an engine's own rounds, 0 .. the N that it ran."""
+    thinking: bool | None = None
+    """Whether the target thought first; None where nobody asked."""
 
     def tokens_per_round(self, num_speculative_tokens: int) -> tuple[float, float]:
         """Return tokens per round at N and its relative standard error."""
@@ -93,8 +96,14 @@ class TracedAcceptance:
         return replace(self, counts=tuple(c.of_first(requests) for c in self.counts))
 
 
-def replay_cell(cell: AcceptanceCell, index: int, arrays: Arrays) -> tuple[TracedAcceptance, ...]:
-    """Replay one trace cell for every N and every draft-sampling mode."""
+def replay_cell(
+    cell: AcceptanceCell, index: int, arrays: Arrays, *, draft_llm: bool = False
+) -> tuple[TracedAcceptance, ...]:
+    """Replay one trace cell for every N and every draft-sampling mode.
+
+    ``draft_llm`` says that an engine's rounds were drafted by an LLM of its own: they then tell
+    what a shorter round would have done wherever it starts.
+    """
     lengths = range(MAX_NUM_SPECULATIVE_TOKENS + 1)
 
     def array(name: str) -> NDArray[np.generic]:
@@ -104,18 +113,24 @@ def replay_cell(cell: AcceptanceCell, index: int, arrays: Arrays) -> tuple[Trace
     if cell.trace_kind == "per_round":
         drafted, accepted = array("drafted"), array("accepted")
         ran = range(cell.max_num_speculative_tokens + 1)
-        counts = tuple(count_rounds(drafted, accepted, offsets, n) for n in ran)
-        return (TracedAcceptance(cell.task, cell.temperature, cell.draft_sampling, counts),)
+        if draft_llm:
+            tokens, starts = tokens_of_rounds(drafted, accepted, offsets)
+            counts = tuple(replay_per_token(tokens, starts, n) for n in ran)
+        else:
+            counts = tuple(count_rounds(drafted, accepted, offsets, n) for n in ran)
+        mode = cell.draft_sampling
+        return (TracedAcceptance(cell.task, cell.temperature, mode, counts, cell.thinking),)
     if cell.trace_kind == "per_start":
         proposed, accepted = array("proposed"), array("accepted")
         counts = tuple(replay_per_start(proposed, accepted, offsets, n) for n in lengths)
-        return (TracedAcceptance(cell.task, cell.temperature, None, counts),)
+        return (TracedAcceptance(cell.task, cell.temperature, None, counts, cell.thinking),)
     return tuple(
         TracedAcceptance(
             cell.task,
             cell.temperature,
             mode,
             tuple(replay_per_token(array(f"accept_{mode.value}"), offsets, n) for n in lengths),
+            cell.thinking,
         )
         for mode in DraftSampling
     )

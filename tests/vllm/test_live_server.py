@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -208,14 +209,16 @@ def test_watch_and_observe_live_through_a_kill_and_a_new_start(
             stderr=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            # a shell that starts the tests in the background leaves SIGINT ignored to all of them
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
-        watched(watcher, lambda: len(polls_up(polls)) >= 5, polls)
+        watched(watcher, lambda: len(polls_up(polls)) >= 5 and file.exists(), polls)
         server.kill()
         watched(watcher, lambda: polls[-1].state == "gone", polls)
         server.start()
         before = len(polls_up(polls))
         watched(watcher, lambda: len(polls_up(polls)) >= before + 5, polls)
-    observing.send_signal(2)
+    observing.send_signal(signal.SIGINT)
     _, err = observing.communicate(timeout=60)
     assert "Traceback" not in err
     assert {"up", "gone", "restarted"} <= {poll.state for poll in polls}
