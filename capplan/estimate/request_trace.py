@@ -1,0 +1,141 @@
+"""Requests as they were logged, and what their times and lengths say of a workload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capplan.schema.arrival import DAYS_PER_WEEK, HOURS_PER_DAY
+from capplan.schema.lengths import EmpiricalLength
+from capplan.units import SECONDS_PER_HOUR
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Clock = Literal["calendar", "from midnight", "relative"]
+
+SECONDS_PER_DAY = HOURS_PER_DAY * SECONDS_PER_HOUR
+COUNT_WINDOW_S = 60.0
+_LEAST_WINDOWS = 30
+"""Windows that an index of dispersion needs: with 30 its relative error is about a quarter."""
+_LEAST_REQUESTS = 2
+_LEAST_HOUR_S, _LEAST_DAY_S = 1800.0, 12 * SECONDS_PER_HOUR
+"""How much of an hour of the day, or of a day of the week, must have been seen to weigh it."""
+_EPOCH_WEEKDAY = 3
+"""1970-01-01 was a Thursday; Monday is 0."""
+PROBABILITIES = (*(round(i / 200, 3) for i in range(199)), 0.995, 0.998, 0.999, 0.9995, 1.0)
+
+
+@dataclass(frozen=True)
+class RequestTrace:
+    """Requests in the order of their arrival.
+
+    Attributes
+    ----------
+    seconds
+        Arrival times, rising. Seconds since 1970 in UTC where ``clock`` is ``calendar``, since a
+        midnight where it is ``from midnight``, since anything where it is ``relative``.
+    prompt_tokens, output_tokens
+        Of each request; at least 1.
+    clock
+        What the times count from.
+    """
+
+    seconds: Floats
+    prompt_tokens: Integers
+    output_tokens: Integers
+    clock: Clock
+
+    @property
+    def span_s(self) -> float:
+        """Time between the first and the last request."""
+        return float(self.seconds[-1] - self.seconds[0]) if len(self.seconds) else 0.0
+
+
+def mean_requests_per_s(trace: RequestTrace) -> float | None:
+    """Return gaps over time; None where all requests came at once.
+
+    n requests have n - 1 gaps between the first and the last.
+    """
+    gaps = len(trace.seconds) - 1
+    return gaps / trace.span_s if trace.span_s > 0 else None
+
+
+def peak_requests_per_s(trace: RequestTrace, window_s: float) -> float | None:
+    """Return the largest rate of any window of that length; None if the trace is shorter.
+
+    Windows slide: one begins at every request, so that no burst is cut in two.
+    """
+    if trace.span_s < window_s:
+        return None
+    ends = np.searchsorted(trace.seconds, trace.seconds + window_s, side="left")
+    return float((ends - np.arange(len(trace.seconds))).max() / window_s)
+
+
+def index_of_dispersion(trace: RequestTrace, window_s: float = COUNT_WINDOW_S) -> float | None:
+    """Return variance over mean of the requests in windows; None for too short a trace.
+
+    1 for independent arrivals at a steady rate (Poisson), above it for bursts and for rates that
+    change; 0 for a metronome.
+    """
+    windows = int(trace.span_s // window_s)
+    if windows < _LEAST_WINDOWS:
+        return None
+    place = ((trace.seconds - trace.seconds[0]) // window_s).astype(np.int64)
+    counts = np.bincount(place[place < windows], minlength=windows)
+    return float(counts.var(ddof=1) / counts.mean())
+
+
+def hour_of_day_weights(trace: RequestTrace) -> tuple[float, ...] | None:
+    """Return requests a second by hour of the day; None unless every hour was seen."""
+    if trace.clock == "relative":
+        return None
+    return _weights(trace, SECONDS_PER_HOUR, HOURS_PER_DAY, _LEAST_HOUR_S, 0)
+
+
+def day_of_week_weights(trace: RequestTrace) -> tuple[float, ...] | None:
+    """Return requests a second by day of the week, Monday first; None unless all were seen."""
+    if trace.clock != "calendar":
+        return None
+    return _weights(trace, SECONDS_PER_DAY, DAYS_PER_WEEK, _LEAST_DAY_S, _EPOCH_WEEKDAY)
+
+
+def _weights(
+    trace: RequestTrace, slot_s: float, slots: int, least_s: float, first: int
+) -> tuple[float, ...] | None:
+    """Return the rate of each recurring slot: its requests over the time that it was watched."""
+    if len(trace.seconds) < _LEAST_REQUESTS:
+        return None
+    begin, end = int(trace.seconds[0] // slot_s), int(trace.seconds[-1] // slot_s)
+    edges = np.arange(begin, end + 2) * slot_s
+    watched = np.minimum(edges[1:], trace.seconds[-1]) - np.maximum(edges[:-1], trace.seconds[0])
+    slot = (np.arange(begin, end + 1) + first) % slots
+    seen_s = np.bincount(slot, weights=watched, minlength=slots)
+    if seen_s.min() < least_s:
+        return None
+    place = ((trace.seconds // slot_s).astype(np.int64) + first) % slots
+    rates = np.bincount(place, minlength=slots) / seen_s
+    return tuple(float(rate) for rate in rates)
+
+
+def empirical(tokens: Integers) -> EmpiricalLength:
+    """Return the quantiles of a sample, scaled to its mean.
+
+    Half per cents and the tail are kept; straight lines between them miss the sample's mean by
+    little, which the scaling takes out. The shortest request stays at least one token.
+    """
+    values = np.quantile(tokens, PROBABILITIES)
+    found = EmpiricalLength(probabilities=PROBABILITIES, tokens=tuple(map(float, values)))
+    factor = float(tokens.mean()) / found.mean_tokens
+    scaled = tuple(max(value * factor, 1.0) for value in found.tokens)
+    return EmpiricalLength(probabilities=PROBABILITIES, tokens=scaled)
+
+
+def length_correlation(trace: RequestTrace) -> float:
+    """Return Pearson's correlation of prompt and output length; 0 where one never changes."""
+    prompts, outputs = trace.prompt_tokens, trace.output_tokens
+    if len(prompts) < _LEAST_REQUESTS or prompts.std() == 0 or outputs.std() == 0:
+        return 0.0
+    return float(np.clip(np.corrcoef(prompts, outputs)[0, 1], -1.0, 1.0))

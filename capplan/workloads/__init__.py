@@ -1,0 +1,1 @@
+"""Workload files and traces of requests: from what people have to values."""

@@ -1,0 +1,62 @@
+"""Traces as Parquet, where pyarrow is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from capplan.errors import MissingPackageError, WorkloadError
+from capplan.workloads.columns import find_columns
+from capplan.workloads.rows import Rows
+from capplan.workloads.times import time_form
+
+_BATCH_ROWS = 100_000
+
+
+def read_parquet(path: Path, chosen: Mapping[str, str], unit: str | None) -> Rows:
+    """Read three columns of a Parquet file; the others are never loaded.
+
+    Raises
+    ------
+    MissingPackageError
+        Without pyarrow.
+    WorkloadError
+        If it is no Parquet file, or has no such columns or no row.
+    """
+    try:
+        parquet: Any = import_module("pyarrow.parquet")
+        arrow: Any = import_module("pyarrow")
+    except ImportError as error:
+        raise MissingPackageError("Reading Parquet traces", "pyarrow", "parquet") from error
+    try:
+        table = parquet.ParquetFile(path)
+    except (arrow.ArrowInvalid, OSError) as error:
+        raise WorkloadError(
+            f"{path.name} is no Parquet file that can be read: {str(error)[:120]}.",
+            "Write it again, or give the trace as CSV.",
+        ) from error
+    columns = find_columns(table.schema_arrow.names, path.name, chosen)
+    rows: Rows | None = None
+    line = 1
+    for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns.names)):
+        times, prompts, outputs = (_values(batch.column(name)) for name in columns.names)
+        if rows is None:
+            first = next((time for time in times if time is not None), None)
+            name = columns.names[0]
+            form = time_form(first, name, columns.layout, path.name, unit)
+            rows = Rows(columns, form, path.name)
+        rows.add(times, prompts, outputs, range(line, line + len(times)))
+        line += len(times)
+    if rows is None:
+        raise WorkloadError(f"{path.name} has no row.", "Give a longer trace.")
+    return rows
+
+
+def _values(column: Any) -> list[Any]:
+    """Return Python values; moments as ISO text, whatever unit and zone they are kept in."""
+    values = column.to_pylist()
+    if values and hasattr(values[0], "isoformat"):
+        return [None if value is None else value.isoformat() for value in values]
+    return list(values)
