@@ -1,0 +1,65 @@
+"""Published load sweeps: what the serving simulation reaches, anchored on one point of each."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "serving_sweeps.py"
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("serving_sweeps", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up there
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(SCRIPT.parent)  # as for a script that is run
+        spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def simulated(benchmark: ModuleType) -> Any:
+    return benchmark.simulate_published()
+
+
+def test_time_per_token_and_throughput_keep_the_bar(benchmark: ModuleType, simulated: Any) -> None:
+    plain, _, _ = simulated
+    found = benchmark.summary(plain, "lowest")
+    assert found["predicted_points"] == 140
+    assert found["mean_absolute_error"]["tpot"] < benchmark.BAR
+    assert found["mean_absolute_error"]["tokens_per_s"] < benchmark.BAR
+
+
+def test_speculative_throughput_keeps_the_bar(benchmark: ModuleType, simulated: Any) -> None:
+    _, speculative, _ = simulated
+    for which in benchmark.ANCHORS:
+        found = benchmark.summary(speculative, which)
+        assert found["predicted_points"] == 72
+        assert found["mean_absolute_error"]["tokens_per_s"] < benchmark.BAR
+
+
+def test_every_row_is_used_or_left_out_with_a_reason(
+    benchmark: ModuleType, simulated: Any
+) -> None:
+    plain, speculative, left_out = simulated
+    throughput = sum(n for why, n in left_out.items() if why.startswith("throughput"))
+    assert throughput + len(speculative) == 200
+    serving = sum(
+        n for why, n in left_out.items() if "another engine" in why or "facts unknown" in why
+    )
+    assert serving + len(plain) == 421
+
+
+def test_an_anchor_meets_itself(benchmark: ModuleType, simulated: Any) -> None:
+    plain, _, _ = simulated
+    anchor = benchmark.anchor_of(benchmark.grouped(plain)[0], "lowest")
+    assert anchor.anchored_on(anchor).simulated_tpot_s == pytest.approx(anchor.tpot_s)
