@@ -12,6 +12,7 @@ from capplan.estimate.evidence import evidence_from_profile
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.facts.lookup import resolve
 from capplan.facts.published import (
+    load_controller_replays,
     load_published_runs,
     load_rulings,
     load_verification_ratios,
@@ -79,6 +80,7 @@ def _audit_evidence(catalog: Catalog) -> AuditEvidence:
         runs=load_published_runs(published),
         verification_ratios=load_verification_ratios(published),
         rulings=load_rulings(catalog.directory / "claims" / "evidence"),
+        controller_replays=load_controller_replays(catalog.directory / "claims" / "controllers"),
     )
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from capplan.facts.rows import PROVENANCE, Row, build, read_family, read_rows
-from capplan.schema.audit import PublishedRun, Ruling
+from capplan.schema.audit import ControllerReplay, PublishedRun, Ruling
 from capplan.schema.provenance import Kind
+from capplan.schema.quantity import Quantity
 
 RULING_COLUMNS = ("claims", "verdict", "name", "reason", *PROVENANCE)
 _SPEEDUP_COLUMNS = (
@@ -25,6 +26,11 @@ _VERIFY_COLUMNS = (
     *("id", "model", "gpu", "n_gpu", "tp", "batch", "context", "tokens_per_seq"),
     *("total_tokens", "verify_ms", "decode_ms", "ratio", "notes", "quality"),
     *("source_key", "locator"),
+)
+_REPLAY_COLUMNS = (
+    *("pairing", "setting", "requests", "best_n", "guide_n"),
+    *("over_five_low", "over_five", "over_five_high"),
+    *("over_best_low", "over_best", "over_best_high", *PROVENANCE),
 )
 _SOUND = "ok"
 
@@ -58,6 +64,30 @@ def load_verification_ratios(folder: Path) -> tuple[float, ...]:
     rows = read_rows(folder / "verify_cost.csv", _VERIFY_COLUMNS)
     ratios = (row.number("ratio") for row in rows if row.cells["quality"] == _SOUND)
     return tuple(ratio for ratio in ratios if ratio is not None)
+
+
+def load_controller_replays(folder: Path) -> tuple[ControllerReplay, ...]:
+    """Load what the guide's length controller gained where it was replayed."""
+    return tuple(
+        build(
+            ControllerReplay,
+            row,
+            {
+                **{name: row.cells[name] for name in ("pairing", "setting", "requests", "best_n")},
+                "guide_n": row.cells["guide_n"],
+                "over_five": _gain(row, "over_five"),
+                "over_best": _gain(row, "over_best"),
+            },
+        )
+        for row in read_family(folder, _REPLAY_COLUMNS)
+    )
+
+
+def _gain(row: Row, name: str) -> Quantity | None:
+    low, mid, high = (row.number(part) for part in (f"{name}_low", name, f"{name}_high"))
+    if low is None or mid is None or high is None:
+        return None
+    return build(Quantity, row, {"low": low, "mid": mid, "high": high})
 
 
 def _sound(rows: Iterable[Row], speedup: str) -> Iterator[Row]:

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from capplan.schema.base import Value
 from capplan.schema.pairing import Claim
 from capplan.schema.provenance import Source
+from capplan.schema.quantity import Quantity
 
 
 class ClaimVerdict(StrEnum):
@@ -100,6 +101,21 @@ class PublishedRun(Value):
         if self.tokens_per_round is None or not self.num_speculative_tokens or not self.is_chain:
             return None
         return (self.tokens_per_round - 1) / self.num_speculative_tokens
+
+
+class ControllerReplay(Value):
+    """What the guide's length controller gained on one set of traced requests; fractions."""
+
+    pairing: str
+    setting: str
+    """Requests, load and order."""
+    requests: int = Field(gt=0)
+    best_n: int = Field(ge=0)
+    """Best single length over the same requests."""
+    guide_n: float = Field(ge=0)
+    """Mean length that the controller chose."""
+    over_five: Quantity | None = None
+    over_best: Quantity
 
 
 class GuideTopic(StrEnum):

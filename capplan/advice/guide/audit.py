@@ -15,6 +15,7 @@ from capplan.advice.guide import (
     measured_acceptance,
     names,
     tables,
+    tiers,
 )
 from capplan.advice.guide.sheet import AuditEvidence, EvidenceCheck, Sheet, SheetCheck, uncheckable
 from capplan.schema.audit import AuditedClaim, ClaimVerdict, Finding
@@ -47,6 +48,7 @@ AGAINST_ITSELF: tuple[SheetCheck, ...] = (
     tables.cost_table,
     limits.size_rule,
     limits.own_thresholds,
+    tiers.levels,
     arithmetic.derived_figures,
 )
 UNSPOKEN = uncheckable(

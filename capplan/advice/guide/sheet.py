@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from capplan.errors import FactsError
-from capplan.schema.audit import ClaimVerdict, Finding, PublishedRun, Ruling
+from capplan.schema.audit import (
+    ClaimVerdict,
+    ControllerReplay,
+    Finding,
+    PublishedRun,
+    Ruling,
+)
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import AcceptanceFact, Claim
@@ -82,6 +88,7 @@ class AuditEvidence:
     runs: tuple[PublishedRun, ...] = ()
     verification_ratios: tuple[float, ...] = ()
     rulings: tuple[Ruling, ...] = ()
+    controller_replays: tuple[ControllerReplay, ...] = ()
 
 
 Found = tuple[str, Finding]
