@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,12 @@ from pydantic import ValidationError
 
 from capplan.errors import ProfileFormatError, StorageError
 from capplan.files import write_atomic
+from capplan.profiles.frame import ProfileTable, profile_frame
 from capplan.profiles.migrate import migrate
 from capplan.schema.profile import Profile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -32,13 +36,29 @@ _HASH_DIGITS = 16
 _AGAIN = "Take the profile again, or restore the file from a copy."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StoredProfile:
     """A profile with its raw arrays and the file it lies in."""
 
     profile: Profile
     arrays: Arrays
     path: Path
+
+    def __repr__(self) -> str:
+        """One line: the raw values fill pages."""
+        target, device = self.profile.target.spec.id, self.profile.environment.device.name
+        stability = self.profile.verdict.stability.value
+        return f"<StoredProfile of {target} on {device}: {stability}, {self.path.name}>"
+
+    def to_frame(self, table: ProfileTable = "steps") -> pd.DataFrame:
+        """Return ``steps`` (timed points) or ``rounds`` (speculation really run), a row each.
+
+        Raises
+        ------
+        MissingPackageError
+            If pandas is not installed.
+        """
+        return profile_frame(self.profile, table)
 
 
 def load_profile(path: str | Path) -> StoredProfile:

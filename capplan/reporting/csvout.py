@@ -87,6 +87,15 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 Cell = str | int | float
 
 
+def option_records(plan: Plan) -> list[dict[str, object]]:
+    """Return one record an option, best first: the columns of the CSV, values as they are."""
+    names = columns()
+    return [
+        dict(zip(names, (rank, *_values(option)), strict=True))
+        for rank, option in enumerate(plan.options, start=1)
+    ]
+
+
 def columns() -> tuple[str, ...]:
     """Return the header: dots of the plan file become underscores."""
     spread = (f"{name}_{end}" for name in _QUANTITIES for end in _ENDS)
@@ -98,15 +107,15 @@ def render_csv(plan: Plan) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns())
-    writer.writerows(_row(rank, option) for rank, option in enumerate(plan.options, start=1))
+    writer.writerows(map(_cell, record.values()) for record in option_records(plan))
     return out.getvalue()
 
 
-def _row(rank: int, option: PlanOption) -> list[Cell]:
-    before = (_cell(_value(option, path)) for path in _BEFORE)
+def _values(option: PlanOption) -> list[object]:
+    before = (_value(option, path) for path in _BEFORE)
     spread = (end for path in _QUANTITIES for end in _ends(_value(option, path)))
-    after = (_cell(_value(option, path)) for path in _AFTER)
-    return [rank, *before, *spread, *after]
+    after = (_value(option, path) for path in _AFTER)
+    return [*before, *spread, *after]
 
 
 def _value(option: PlanOption, path: str) -> object:
@@ -117,10 +126,10 @@ def _value(option: PlanOption, path: str) -> object:
     return value
 
 
-def _ends(value: object) -> Iterable[Cell]:
+def _ends(value: object) -> Iterable[object]:
     if isinstance(value, Quantity):
         return (value.low, value.mid, value.high)
-    return ("", "", "")
+    return (None, None, None)
 
 
 def _cell(value: object) -> Cell:
@@ -133,10 +142,10 @@ def _cell(value: object) -> Cell:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, tuple):
-        return _inert("; ".join(str(item) for item in value))
-    return _inert(str(value))
+        return inert("; ".join(str(item) for item in value))
+    return inert(str(value))
 
 
-def _inert(text: str) -> str:
+def inert(text: str) -> str:
     """Keep a spreadsheet from running a text as a formula: an apostrophe shows it as text."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
