@@ -19,7 +19,7 @@ from capplan.estimate.curves import curve_from_alpha
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.facts.engines import load_engine
 from capplan.planning.drafting import Drafting
-from capplan.planning.evaluate import Grid
+from capplan.planning.grid import Grid
 from capplan.planning.hardware import HardwareChoice, evaluate_catalogue
 from capplan.planning.heads import head_spec
 from capplan.planning.inputs import PlanInputs

@@ -13,7 +13,9 @@ from capplan.units import HOURS_PER_MONTH, SECONDS_PER_HOUR, TOKENS_PER_MILLION
 Floats = NDArray[np.float64]
 
 
-def nodes_needed(replicas: ArrayLike, gpus_per_replica: ArrayLike, gpus_per_node: int) -> Floats:
+def nodes_needed(
+    replicas: ArrayLike, gpus_per_replica: ArrayLike, gpus_per_node: ArrayLike
+) -> Floats:
     """Return whole nodes that hold the replicas; a replica never spans two nodes.
 
     Parameters
@@ -25,17 +27,21 @@ def nodes_needed(replicas: ArrayLike, gpus_per_replica: ArrayLike, gpus_per_node
     gpus_per_node
         GPUs of the offer.
     """
-    per_node = gpus_per_node // np.asarray(gpus_per_replica, dtype=int)
+    per_node = np.asarray(gpus_per_node, dtype=int) // np.asarray(gpus_per_replica, dtype=int)
     with np.errstate(divide="ignore"):
         nodes: Floats = np.ceil(np.asarray(replicas, dtype=float) / per_node)
     return nodes
 
 
 def usd_per_month(
-    nodes: ArrayLike, usd_per_node_hour: float, hours_per_month: float = HOURS_PER_MONTH
+    nodes: ArrayLike, usd_per_node_hour: ArrayLike, hours_per_month: ArrayLike = HOURS_PER_MONTH
 ) -> Floats:
     """Return the monthly bill; 730 hours a month unless others are paid for."""
-    result: Floats = np.asarray(nodes, dtype=float) * usd_per_node_hour * hours_per_month
+    result: Floats = (
+        np.asarray(nodes, dtype=float)
+        * np.asarray(usd_per_node_hour, dtype=float)
+        * np.asarray(hours_per_month, dtype=float)
+    )
     return result
 
 

@@ -192,7 +192,7 @@ def plan_memory(
     shape = np.broadcast_shapes(memory.shape, tp.shape, n.shape, seqs.shape, batched.shape)
 
     def full(values: ArrayLike) -> Floats:
-        return np.broadcast_to(np.asarray(values, dtype=float), shape).copy()
+        return np.broadcast_to(np.asarray(values, dtype=float), shape)
 
     def measured(value: float | None, estimate: ArrayLike) -> Floats:
         return full(estimate if value is None else value)
@@ -251,13 +251,11 @@ def _limits(
     memory: Floats, engine: EngineConstants, settings: MemorySettings
 ) -> tuple[Floats, Floats]:
     """Return sequences and tokens a step, the engine's defaults by size where none are set."""
-    found = [engine.limits_for(float(size)) for size in np.ravel(memory)]
-    seqs: ArrayLike = np.reshape([limits.max_num_seqs for limits in found], memory.shape)
-    batched: ArrayLike = np.reshape(
-        [limits.max_num_batched_tokens for limits in found], memory.shape
-    )
-    if settings.max_num_seqs is not None:
-        seqs = settings.max_num_seqs
-    if settings.max_num_batched_tokens is not None:
-        batched = settings.max_num_batched_tokens
+    seqs, batched = settings.max_num_seqs, settings.max_num_batched_tokens
+    if seqs is None or batched is None:
+        found = [engine.limits_for(float(size)) for size in np.ravel(memory)]
+        if seqs is None:
+            seqs = np.reshape([limits.max_num_seqs for limits in found], memory.shape)
+        if batched is None:
+            batched = np.reshape([limits.max_num_batched_tokens for limits in found], memory.shape)
     return np.asarray(seqs, dtype=float), np.asarray(batched, dtype=float)

@@ -21,6 +21,7 @@ from capplan.schema.engine import ROUND_TERMS, RoundConstants
 from capplan.schema.plan import SpreadCause
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 CAUSES: Mapping[str, SpreadCause] = {
     "step": SpreadCause.ROUND,
@@ -73,6 +74,22 @@ class RoundParts:
             "draft_pass_s": self.passes / self.decode_s,
         }
 
+    def at(self, hardware: Indices, length: Indices, shape: tuple[int, ...]) -> RoundParts:
+        """Return some (hardware, N) of arrays that broadcast to ``shape``, a row each."""
+
+        def rows(values: Floats) -> Floats:
+            return np.broadcast_to(values, shape)[hardware, length]
+
+        return RoundParts(
+            decode_s=rows(self.decode_s),
+            extra=VerificationExtra(
+                rows(self.extra.experts), rows(self.extra.arithmetic), rows(self.extra.exchange)
+            ),
+            drafting_s=rows(self.drafting_s),
+            passes=rows(self.passes),
+            is_head=self.is_head,
+        )
+
 
 @dataclass(frozen=True)
 class RoundFactors:
@@ -124,6 +141,22 @@ class RoundRatio:
     log_down: Floats
     log_up: Floats
     causes: Mapping[SpreadCause, Floats]
+
+
+def expected_round(parts: RoundParts, factors: RoundFactors) -> Floats:
+    """Return the ratio alone: what a search needs of every point."""
+    extra, expected = parts.extra, factors.expected
+    drafting = expected("head" if parts.is_head else "draft") * parts.drafting_s
+    spent: Floats = (
+        expected("round_s")
+        + expected("experts") * extra.experts
+        + expected("arithmetic") * extra.arithmetic
+        + expected("exchange") * extra.exchange
+        + drafting
+        + expected("draft_pass_s") * parts.passes
+    )
+    result: Floats = expected("step") + spent / parts.decode_s
+    return result
 
 
 def round_in_steps(parts: RoundParts, factors: RoundFactors) -> RoundRatio:

@@ -178,7 +178,8 @@ class DatasheetStep:
     def _weight_bytes_read(self, pass_tokens: Floats) -> Floats:
         llm = self.llm
         if llm.experts is None or llm.experts_per_token is None:
-            return np.full_like(pass_tokens, llm.weight_bytes_active)
+            # the same however many tokens: left unbroadcast, most of a search's arrays stay small
+            return np.asarray(llm.weight_bytes_active, dtype=float)
         k, experts = llm.experts_per_token, llm.experts
         per_expert = (llm.weight_bytes - llm.weight_bytes_active) / (experts - k)
         shared = llm.weight_bytes_active - k * per_expert

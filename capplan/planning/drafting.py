@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from capplan.estimate.acceptance_mix import curve_of_mix
 from capplan.estimate.curves import AcceptanceCurve, curve_from_alpha, curve_from_facts
 from capplan.estimate.evidence import ProfileEvidence
 from capplan.planning.heads import head_spec, shared_output_bytes
@@ -58,7 +59,7 @@ def draftings_for(
     request: PlanRequest,
     pairings: Sequence[Pairing],
     acceptance: Sequence[AcceptanceFact],
-    llms: dict[str, LlmSpec],
+    llms: Mapping[str, LlmSpec],
     evidence: Sequence[ProfileEvidence],
 ) -> list[Drafting]:
     """List every way to draft, blocked ones with their reason; plain decoding comes first."""
@@ -122,8 +123,7 @@ def _lookup_unprofiled(
     """
     asked_for = Method.NGRAM in request.methods or "ngram" in request.drafts
     seen = [fact for fact in acceptance if fact.method is Method.NGRAM]
-    workload = request.workload
-    curve = curve_from_facts(seen, workload.temperature, workload.task)
+    curve = _published(seen, request)
     if curve is None and asked_for:
         curve = _assumed(request)
     blocked = None if curve else _unknown_acceptance(target.id, "ngram", Method.NGRAM)
@@ -149,9 +149,12 @@ def _from_profile(
     item: ProfileEvidence, request: PlanRequest, acceptance: Sequence[AcceptanceFact]
 ) -> Drafting:
     """Take acceptance from the trace; where none was taken (dummy weights), what is published."""
-    workload = request.workload
     facts = [f for f in acceptance if f.draft == item.draft_id and f.method is item.method]
-    curve = item.curve(workload.temperature, workload.task) or _curve(facts, request)
+    traced = curve_of_mix(
+        request.workload,
+        lambda part: item.curve(part.temperature, part.task, thinking=part.thinking),
+    )
+    curve = traced or _curve(facts, request)
     target = item.target.id
     blocked = None if curve else _unknown_acceptance(target, item.draft_id, item.method)
     return Drafting(item.method, item.draft_id, item.draft, curve, blocked)
@@ -162,7 +165,7 @@ def _from_pairing(
     pairing: Pairing,
     request: PlanRequest,
     acceptance: Sequence[AcceptanceFact],
-    llms: dict[str, LlmSpec],
+    llms: Mapping[str, LlmSpec],
 ) -> Drafting:
     method, draft = pairing.method, pairing.draft
     if method is Method.DRAFT_MODEL and draft in llms:
@@ -187,8 +190,14 @@ def _from_pairing(
 
 
 def _curve(facts: Sequence[AcceptanceFact], request: PlanRequest) -> AcceptanceCurve | None:
-    workload = request.workload
-    return curve_from_facts(facts, workload.temperature, workload.task) or _assumed(request)
+    return _published(facts, request) or _assumed(request)
+
+
+def _published(facts: Sequence[AcceptanceFact], request: PlanRequest) -> AcceptanceCurve | None:
+    """Return the acceptance of the workload's mix; published figures know no thinking."""
+    return curve_of_mix(
+        request.workload, lambda part: curve_from_facts(facts, part.temperature, part.task)
+    )
 
 
 def _from_named(target: LlmSpec, draft: LlmSpec, request: PlanRequest) -> Drafting:

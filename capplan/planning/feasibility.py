@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from capplan.estimate.kvcache import uneven_heads
 from capplan.planning.candidates import Candidate
@@ -15,7 +17,12 @@ from capplan.schema.llm import LlmSpec
 from capplan.schema.plan import PlanRequest, Rejection
 from capplan.units import BYTES_PER_GIB, MS_PER_S
 
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
 _MORE_MEMORY = "A larger tensor-parallel size, a GPU with more memory, or shorter requests."
+_FASTER = "A larger tensor-parallel size, a faster GPU"
+_MORE_HOST_MEMORY = "A host with more memory, or shorter requests."
 
 
 @dataclass
@@ -30,13 +37,19 @@ class RejectionLog:
         self, reason: str, example: str, remedy: str, *, count: int = 1, miss: float = math.inf
     ) -> None:
         """Count rejected candidates of one reason; ``miss`` orders them by how near they came."""
+        wanted = self.wants(reason, miss)
         self._counts[reason] = self._counts.get(reason, 0) + count
-        if reason not in self._texts or miss < self._misses[reason]:
+        if wanted:
             self._texts[reason], self._misses[reason] = (example, remedy), miss
 
-    def add_blocked(self, blocked: Blocked, note: str = "") -> None:
-        """Count a way to draft that cannot be planned."""
-        self.add(blocked.reason, blocked.text + note, blocked.remedy)
+    def wants(self, reason: str, miss: float = math.inf) -> bool:
+        """Whether an example would be kept: searches reject thousands and show one a reason."""
+        return reason not in self._texts or miss < self._misses[reason]
+
+    def add_blocked(self, blocked: Blocked, note: Callable[[], str]) -> None:
+        """Count a way to draft that cannot be planned; the note is made where it is shown."""
+        said = note() if self.wants(blocked.reason) else ""
+        self.add(blocked.reason, blocked.text + said, blocked.remedy)
 
     def rejections(self) -> tuple[Rejection, ...]:
         """Return the reasons, most frequent first."""
@@ -57,27 +70,76 @@ def log_infeasible(
 ) -> None:
     """Record every hardware choice on which no batch and length is feasible."""
     grid = evaluated.grid
-    for h in np.flatnonzero(~grid.feasible.any(axis=(1, 2))):
-        choice = evaluated.choices[h]
-        label = f"{_label(target, evaluated)} on {choice.tensor_parallel} x {choice.gpu_name}"
-        if not grid.fits_memory[h].any():
-            log.add("memory", f"{label}: {_lacking(evaluated, int(h))}", _MORE_MEMORY)
-        elif not (grid.fits_memory & grid.within_tpot)[h].any():
-            best = float(grid.tpot_s[h].min()) * MS_PER_S
-            log.add(
-                "tpot",
-                f"{label}: TPOT is {best:.1f} ms at best, limit {request.slo.tpot_ms:g} ms",
-                "A larger tensor-parallel size, a faster GPU, or a looser --slo-tpot.",
-                miss=best,
-            )
-        else:
-            best = float(grid.ttft_s[h].min()) * MS_PER_S
-            log.add(
-                "ttft",
-                f"{label}: TTFT is {best:.0f} ms at best, limit {request.slo.ttft_ms or 0:g} ms",
-                "A faster GPU, shorter prompts, or a looser --slo-ttft.",
-                miss=best,
-            )
+    lacking = np.flatnonzero(~grid.feasible.any(axis=(1, 2)))
+    if not lacking.size:
+        return
+    no_room = ~grid.fits_memory[lacking].any(axis=(1, 2))
+    in_time = grid.fits_memory[lacking] & grid.within_tpot[lacking]
+    too_slow = ~no_room & ~in_time.any(axis=(1, 2))
+    _log_memory(log, target, evaluated, lacking[no_room])
+    _log_tpot(log, target, evaluated, lacking[too_slow], request)
+    _log_ttft(log, target, evaluated, lacking[~no_room & ~too_slow], request)
+
+
+def _log_memory(
+    log: RejectionLog, target: LlmSpec, evaluated: Evaluated, hardware: Integers
+) -> None:
+    if not hardware.size:
+        return
+    more = _MORE_HOST_MEMORY if evaluated.on_cpu else _MORE_MEMORY
+    first = int(hardware[0])
+    example = ""
+    if log.wants("memory"):
+        example = f"{_where(target, evaluated, first)}: {_lacking(evaluated, first)}"
+    log.add("memory", example, more, count=len(hardware))
+
+
+def _log_tpot(
+    log: RejectionLog,
+    target: LlmSpec,
+    evaluated: Evaluated,
+    hardware: Integers,
+    request: PlanRequest,
+) -> None:
+    faster = "A faster host" if evaluated.on_cpu else _FASTER
+    if not hardware.size:
+        return
+    h, best = _nearest_ms(evaluated.grid.tpot_s, hardware)
+    log.add(
+        "tpot",
+        f"{_where(target, evaluated, h)}: TPOT is {best:.1f} ms at best, "
+        f"limit {request.slo.tpot_ms:g} ms",
+        f"{faster}, or a looser --slo-tpot.",
+        count=len(hardware),
+        miss=best,
+    )
+
+
+def _log_ttft(
+    log: RejectionLog,
+    target: LlmSpec,
+    evaluated: Evaluated,
+    hardware: Integers,
+    request: PlanRequest,
+) -> None:
+    if not hardware.size:
+        return
+    h, best = _nearest_ms(evaluated.grid.ttft_s, hardware)
+    log.add(
+        "ttft",
+        f"{_where(target, evaluated, h)}: TTFT is {best:.0f} ms at best, "
+        f"limit {request.slo.ttft_ms or 0:g} ms",
+        f"A faster {evaluated.unit}, shorter prompts, or a looser --slo-ttft.",
+        count=len(hardware),
+        miss=best,
+    )
+
+
+def _nearest_ms(seconds: Floats, hardware: Integers) -> tuple[int, float]:
+    """Return the choice that came nearest to its limit, and its best time."""
+    best = seconds[hardware].min(axis=(1, 2))
+    at = int(best.argmin())
+    return int(hardware[at]), float(best[at]) * MS_PER_S
 
 
 def log_indivisible(log: RejectionLog, llm: LlmSpec, tensor_parallel: int, gpu: str) -> bool:
@@ -95,33 +157,33 @@ def log_indivisible(log: RejectionLog, llm: LlmSpec, tensor_parallel: int, gpu: 
 
 
 def _lacking(evaluated: Evaluated, h: int) -> str:
-    """Say what does not fit on a GPU, and by how much."""
+    """Say what does not fit on a GPU or a CPU host, and by how much."""
     memory = evaluated.grid.memory
     pool = float(memory.kv_pool_bytes[h, 0, 0])
     weights = float((memory.target_weight_bytes + memory.draft_weight_bytes)[h, 0, 0])
     usable = float(memory.usable_bytes[h, 0, 0])
     if weights > usable:
         return (
-            f"weights alone take {weights / BYTES_PER_GIB:.1f} GiB a GPU, "
+            f"weights alone take {weights / BYTES_PER_GIB:.1f} GiB a {evaluated.unit}, "
             f"the engine lacks {(weights - usable) / BYTES_PER_GIB:.1f} GiB for them"
         )
     if pool <= 0:
         return (
             f"weights and run time leave no room for KV, "
-            f"it lacks {-pool / BYTES_PER_GIB:.1f} GiB a GPU before the first token"
+            f"it lacks {-pool / BYTES_PER_GIB:.1f} GiB a {evaluated.unit} before the first token"
         )
     need = float(evaluated.grid.request_bytes[h, 0, 0])
     return (
         f"one request of {evaluated.grid.request_tokens[0]:.0f} tokens needs "
-        f"{need / BYTES_PER_GIB:.1f} GiB of KV a GPU, it lacks {(need - pool) / BYTES_PER_GIB:.1f}"
+        f"{need / BYTES_PER_GIB:.1f} GiB of KV a {evaluated.unit}, "
+        f"it lacks {(need - pool) / BYTES_PER_GIB:.1f}"
     )
 
 
-def log_over_budget(log: RejectionLog, over: list[Candidate], budget_usd_per_month: float) -> None:
+def log_over_budget(
+    log: RejectionLog, cheapest: Candidate, count: int, budget_usd_per_month: float
+) -> None:
     """Record candidates that cost more than the budget; the cheapest is the example."""
-    if not over:
-        return
-    cheapest = min(over, key=lambda candidate: candidate.usd_month)
     choice = cheapest.evaluated.choices[cheapest.hardware_index]
     replicas = "1 replica" if cheapest.replicas == 1 else f"{cheapest.replicas} replicas"
     log.add(
@@ -131,8 +193,13 @@ def log_over_budget(log: RejectionLog, over: list[Candidate], budget_usd_per_mon
         f"budget {budget_usd_per_month:,.0f}",
         "A larger budget, a smaller load, spot or community prices (--tier), or your own price "
         "(--gpu-price).",
-        count=len(over),
+        count=count,
     )
+
+
+def _where(target: LlmSpec, evaluated: Evaluated, h: int) -> str:
+    choice = evaluated.choices[h]
+    return f"{_label(target, evaluated)} on {choice.tensor_parallel} x {choice.gpu_name}"
 
 
 def _label(target: LlmSpec, evaluated: Evaluated) -> str:

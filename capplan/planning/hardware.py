@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from capplan.estimate.planned_round import RoundFactors
+from capplan.estimate.served_step import served
 from capplan.estimate.steptime import DatasheetStep, HardwareGroup
 from capplan.estimate.uncertainty import combine_relative
 from capplan.planning.choices import HardwareChoice
 from capplan.planning.drafting import Drafting
-from capplan.planning.evaluate import FirstToken, Grid, StepModels, draft_lengths, evaluate
+from capplan.planning.evaluate import FirstToken, StepModels, draft_lengths, evaluate
+from capplan.planning.grid import Grid
 from capplan.planning.inputs import PlanInputs, ProfiledMachine, column
 from capplan.planning.memory import allot, batch_limit
 from capplan.schema.engine import EngineConstants
@@ -30,6 +32,16 @@ class Evaluated:
     tier: Tier
     tier_note: str
     machine: ProfiledMachine | None
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it is a profiled machine without a GPU."""
+        return self.machine is not None and self.machine.device.kind == "cpu"
+
+    @property
+    def unit(self) -> str:
+        """What a replica takes some of: ``GPU``, or ``CPU host``."""
+        return "CPU host" if self.on_cpu else "GPU"
 
 
 def _no_request_cost(engine: EngineConstants) -> EngineConstants:
@@ -52,8 +64,12 @@ def evaluate_catalogue(
     draft = drafting.llm
     lengths = draft_lengths(drafting.acceptance, request.max_num_speculative_tokens)
     models = StepModels(
-        target=step,
-        draft=DatasheetStep(draft, group, _no_request_cost(engine)) if draft else None,
+        target=served(step, request.workload),
+        draft=(
+            served(DatasheetStep(draft, group, _no_request_cost(engine)), request.workload)
+            if draft
+            else None
+        ),
         drafts_with_head=drafting.method is not Method.DRAFT_MODEL,
         round_factors=RoundFactors.of(engine.rounds, moe=target.is_moe),
         draft_pass_s=engine.draft_pass_s,
@@ -107,9 +123,10 @@ def evaluate_machine(
     lengths = draft_lengths(drafting.acceptance, request.max_num_speculative_tokens)
     # both halves of the ratio carry the fit's error; really run rounds add their own scatter
     ratio_se = combine_relative(step.relative_se, evidence.round_relative_se)
+    draft_step = evidence.draft_step if drafting.llm is not None else None
     models = StepModels(
-        target=step,
-        draft=evidence.draft_step if drafting.llm is not None else None,
+        target=served(step, request.workload),
+        draft=served(draft_step, request.workload) if draft_step is not None else None,
         drafts_with_head=drafting.method is not Method.DRAFT_MODEL,
         round_factors=RoundFactors.measured(evidence.round_overhead_s, ratio_se),
         draft_pass_s=Quantity.exact(0.0),

@@ -13,7 +13,7 @@ from capplan.estimate.uncertainty import Z_95
 from capplan.planning.calibrated import evaluate_rented
 from capplan.planning.choices import HardwareChoice
 from capplan.planning.drafting import Drafting, draftings_for
-from capplan.planning.evaluate import Grid
+from capplan.planning.grid import Grid
 from capplan.planning.hardware import Evaluated, can_profile, evaluate_machine
 from capplan.planning.inputs import PlanInputs
 from capplan.planning.memory import handed_out_bytes
@@ -36,13 +36,14 @@ class OptionGrid:
     tokens_relative_se, round_relative_se
         By length, the latter at the option's planned concurrency.
     captured_tokens
-        Tokens of a step that the plan has captured; longer steps are left out.
+        Tokens of a step that the plan has captured; longer steps are left out. None on a CPU,
+        which has no such graphs.
     """
 
     times: LengthTimes
     tokens_relative_se: Floats
     round_relative_se: Floats
-    captured_tokens: int
+    captured_tokens: int | None
 
 
 def option_grid(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -> OptionGrid:
@@ -53,14 +54,15 @@ def option_grid(option: PlanOption, inputs: PlanInputs, request: PlanRequest) ->
     RequestError
         If the facts and profiles at hand do not hold the pairing or the GPU.
     """
-    grid = _evaluated(option, inputs, request).grid
+    grid = evaluate_option(option, inputs, request).grid
     batches = np.arange(1, max(_largest(grid, option.max_concurrency), 1) + 1)
     lengths = np.concatenate([[0], grid.lengths])
-    captured = int(inputs.engine.capturable_tokens)
+    captured = None if option.on_cpu else int(inputs.engine.capturable_tokens)
+    reach = np.inf if captured is None else captured
     seconds = [np.interp(batches, grid.batches, grid.baseline_tpot_s[0, 0])]
     for place, n in enumerate(grid.lengths):
         token_s = np.interp(batches, grid.batches, grid.tpot_s[0, place])
-        fits = (batches <= _held(grid, place)) & (batches * (n + 1) <= captured)
+        fits = (batches <= _held(grid, place)) & (batches * (n + 1) <= reach)
         seconds.append(np.where(fits, token_s, np.inf))
     at = int(np.searchsorted(grid.batches, min(option.concurrency, grid.batches[-1])))
     return OptionGrid(
@@ -92,7 +94,14 @@ def _held(grid: Grid, place: int) -> float:
     return value(grid.memory.kv_pool_bytes) / value(grid.request_bytes)
 
 
-def _evaluated(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -> Evaluated:
+def evaluate_option(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -> Evaluated:
+    """Evaluate an option's pairing on its own hardware, for the load of a request.
+
+    Raises
+    ------
+    RequestError
+        If the facts and profiles at hand do not hold the pairing or the GPU.
+    """
     target, drafting = inputs.target(option.target), _drafting(option, inputs, request)
     if option.tier is Tier.PROFILED:
         for machine in inputs.machines_for(option.target):

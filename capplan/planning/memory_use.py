@@ -14,7 +14,7 @@ from capplan.planning.memory import handed_out_bytes
 from capplan.planning.memory_notes import memory_notes
 from capplan.planning.memory_remedies import remedies
 from capplan.schema.cache import BF16_BYTES
-from capplan.schema.engine import BatchLimits, EngineConstants
+from capplan.schema.engine import BatchLimits, EngineConstants, version_key
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
 from capplan.schema.memory import MemoryRequest, MemoryUse
@@ -39,7 +39,8 @@ def memory_use(request: MemoryRequest, subject: Subject) -> MemoryUse:
     Raises
     ------
     RequestError
-        If the heads cannot be split, the longest length is unknown, or the KV layout is.
+        If the heads cannot be split, the longest length or the KV layout is unknown, or how the
+        version allots memory.
     """
     _check(request, subject)
     found = _use(request, subject)
@@ -60,6 +61,7 @@ def _without(request: MemoryRequest, subject: Subject) -> Subject:
 
 
 def _check(request: MemoryRequest, subject: Subject) -> None:
+    _check_version(request, subject.engine)
     tp, draft_tp = request.tensor_parallel, request.draft_tensor_parallel
     for llm, size in ((subject.target, tp), (subject.draft, draft_tp or tp)):
         if llm is None:
@@ -79,6 +81,20 @@ def _check(request: MemoryRequest, subject: Subject) -> None:
             f"The longest context of {subject.target.id} is not known.",
             "State it: --max-model-len TOKENS.",
         )
+
+
+def _check_version(request: MemoryRequest, engine: EngineConstants) -> None:
+    """Refuse a version newer than the latest one whose allotment was read."""
+    asked = request.engine_version
+    known = version_key(engine.version)
+    if asked is None or version_key(asked)[: len(known)] <= known:
+        return
+    changes = ", ".join(rules.since for rules in engine.memory_versions[1:])
+    raise RequestError(
+        f"How {engine.id} {asked} allots memory is not known: {engine.version} is the latest "
+        "version whose rules are.",
+        f"Take a version up to {engine.version}; the rules changed with {changes}.",
+    )
 
 
 def _use(request: MemoryRequest, subject: Subject) -> MemoryUse:

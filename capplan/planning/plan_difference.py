@@ -46,7 +46,7 @@ class _Cost:
         hours = float(option.bill.paid_hours if option.bill else plan.request.hours_per_month)
         rate = option.output_tokens_per_s.mid / option.replicas
         emitted = _tokens_per_round(option)
-        load = option.planned_output_tokens_per_s
+        load = _sized_tokens_per_s(option)
         needed = load / (rate * workload.utilisation) * option.tensor_parallel
         return cls(
             load_tokens_per_s=load,
@@ -60,6 +60,14 @@ class _Cost:
             whole_nodes=option.gpus_rented / needed,
             total_usd=total,
         )
+
+
+def _sized_tokens_per_s(option: PlanOption) -> float:
+    """Return the load that the replicas are for: the peak, where the plan knows one."""
+    mean = option.planned_output_tokens_per_s
+    if option.utilisation_at_peak is None:
+        return mean
+    return mean * option.utilisation_at_peak / option.utilisation
 
 
 def bill_usd(option: PlanOption) -> Decimal:
@@ -208,7 +216,7 @@ def _option(option: PlanOption) -> dict[str, str]:
         "N": str(option.num_speculative_tokens),
         "hardware": _hardware(option),
         "replicas": str(option.replicas),
-        "GPUs rented": str(option.gpus_rented),
+        "rented": f"{option.gpus_rented} {option.units}",
         "provider": f"{option.provider} {option.region}".strip(),
         "instance": option.instance,
         "purchase": option.purchase.value,

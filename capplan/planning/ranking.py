@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import numpy as np
+from numpy.typing import NDArray
 
-from capplan.planning.candidates import Candidate
+from capplan.planning.candidates import CandidateColumns
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+_DIGITS = 9
+"""Dollars a million tokens that agree to so many decimals are equal: latency then decides."""
 
 
-def ranked(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return candidates best first: target as asked, dollars a token, latency."""
-    return sorted(candidates, key=lambda candidate: candidate.rank_key)
+def comparable_usd(usd_per_million: Floats) -> Floats:
+    """Return dollars a million tokens as candidates are compared by."""
+    result: Floats = np.round(usd_per_million, _DIGITS)
+    return result
 
 
-def pareto_front(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return those that no other of the same target beats on both dollars a token and TPOT.
+def ranked(columns: CandidateColumns) -> Integers:
+    """Return the entries best first: target as asked, dollars a token, latency, shorter drafts."""
+    keys = (columns.length, columns.tpot_s, comparable_usd(columns.usd_per_million))
+    return np.lexsort((*keys, columns.target))
 
-    One sweep over the candidates sorted by cost: the front is where latency sets a new minimum.
+
+def pareto_front(columns: CandidateColumns, order: Integers) -> Booleans:
+    """Return which entries no other of the same target beats on both dollars a token and TPOT.
+
+    One sweep over entries in order of cost: the front is where latency sets a new minimum.
+
+    Parameters
+    ----------
+    order
+        Of :func:`ranked`.
     """
-    front: list[Candidate] = []
-    best_tpot: dict[int, float] = {}
-    for candidate in ranked(candidates):
-        if candidate.tpot_s < best_tpot.get(candidate.target_index, float("inf")):
-            best_tpot[candidate.target_index] = candidate.tpot_s
-            front.append(candidate)
-    return front
+    on_front = np.zeros(len(columns), dtype=bool)
+    target, tpot = columns.target[order], columns.tpot_s[order]
+    for part in np.split(np.arange(len(order)), np.flatnonzero(np.diff(target)) + 1):
+        before = np.minimum.accumulate(np.concatenate([[np.inf], tpot[part[:-1]]]))
+        on_front[order[part]] = tpot[part] < before[: len(part)]
+    return on_front

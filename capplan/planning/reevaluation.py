@@ -10,13 +10,16 @@ import numpy as np
 
 from capplan.estimate.curves import AcceptanceCurve
 from capplan.planning.calibrated import evaluate_rented
-from capplan.planning.candidates import Candidate, price_candidates, required_tokens_per_s
+from capplan.planning.candidates import Candidate
 from capplan.planning.choices import HardwareChoice
 from capplan.planning.drafting import Drafting, draftings_for
 from capplan.planning.hardware import Evaluated, can_profile, evaluate_machine
 from capplan.planning.inputs import PlanInputs, ProfiledMachine
 from capplan.planning.memory import handed_out_bytes
-from capplan.planning.options import build_option
+from capplan.planning.offers import OfferTable
+from capplan.planning.options import Finalist, build_options
+from capplan.planning.peaks import priced_by_mean, sized_for_peak
+from capplan.planning.pricing import Load, price_candidates, required_tokens_per_s
 from capplan.planning.terms import Terms
 from capplan.schema.plan import PlanOption, PlanRequest
 from capplan.schema.price import PriceRow
@@ -60,6 +63,7 @@ def reevaluate(
     curve
         Acceptance to use; what the inputs know of the pairing by default.
     """
+    asked, request = request, sized_for_peak(request)
     target = inputs.target(option.target)
     drafting = _drafting(inputs, request, option)
     if drafting is None or (drafting.blocked is not None and curve is None):
@@ -72,12 +76,13 @@ def reevaluate(
         return Reevaluated(None, np.nan, f"{option.gpu_name} is not known to this evidence")
     item = _at_length(item, option.num_speculative_tokens)
     row = price_row(option)
-    candidates = price_candidates(0, item, [row], request.workload, Terms.of(request))
-    if not candidates:
+    table = OfferTable([row], Terms.of(request))
+    candidates = price_candidates(0, item, table, Load.of(request))
+    if candidates is None:
         return Reevaluated(None, np.nan, "it no longer fits the memory or keeps the limits")
-    candidate = candidates[0]
-    found = build_option(candidate, target, request.workload, with_curve=False)
-    return Reevaluated(found, _unrounded(candidate, request))
+    candidate = candidates.candidate(0)
+    found = build_options([Finalist(candidate, target)], request.workload)[0]
+    return Reevaluated(priced_by_mean(found, asked), _unrounded(candidate, request))
 
 
 def price_row(option: PlanOption) -> PriceRow:

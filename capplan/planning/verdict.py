@@ -92,7 +92,8 @@ def _might_gain(options: Sequence[PlanOption]) -> str:
 def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
     where = (
         f"{best.replicas} replica{'s' if best.replicas > 1 else ''} of "
-        f"{best.tensor_parallel} x {best.gpu_name} at {best.provider}{_bought(best)}"
+        f"{best.tensor_parallel} x {best.gpu_name}{' (CPU host)' if best.on_cpu else ''} at "
+        f"{best.provider}{_bought(best)}"
     )
     if best.method is Method.NONE:
         return (
@@ -196,13 +197,13 @@ def _about(best: PlanOption, engine: EngineConstants) -> list[Assumption]:
         ),
         Assumption(
             name="Price",
-            value=f"{best.usd_per_gpu_hour:.2f} USD a GPU-hour, {best.purchase.value}",
+            value=f"{best.usd_per_gpu_hour:.2f} USD a {best.unit}-hour, {best.purchase.value}",
             kind=best.price_source.kind,
             source=str(best.price_source),
         ),
         Assumption(
             name="Memory",
-            value=f"{engine.memory_utilisation * 100:g} % of the GPU to the engine",
+            value=f"{engine.memory_utilisation * 100:g} % of the {best.unit} to the engine",
             kind=Kind.CITED,
             source=engine.sources.get("memory", engine.id),
         ),

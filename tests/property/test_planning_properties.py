@@ -2,79 +2,99 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import math
+from dataclasses import replace
+from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from capplan.api.plans import recommend
+from capplan.api.plans import plan_inputs, recommend
 from capplan.economics.cost import nodes_needed, replicas_for
 from capplan.estimate.memory import plan_memory
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
-from capplan.planning.candidates import Candidate, operating_point
+from capplan.planning.candidates import CandidateColumns
+from capplan.planning.feasibility import RejectionLog
+from capplan.planning.inputs import PlanInputs, usable_prices
+from capplan.planning.planner import search
+from capplan.planning.pricing import Load, at_concurrency, concurrency_at, price_candidates
 from capplan.planning.ranking import pareto_front, ranked
-from capplan.schema.plan import Plan, PlanRequest
+from capplan.planning.scenarios import Scenario, best_choices
+from capplan.planning.target_evaluation import Knowledge, evaluate_target
+from capplan.planning.terms import Terms
+from capplan.schema.pairing import Method
+from capplan.schema.plan import PlanRequest
 from capplan.schema.workload import Slo, Workload
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
 
-_LENGTHS: Any = SimpleNamespace(grid=SimpleNamespace(lengths=np.arange(9)))
-_PRICE: Any = None
-
-
-def candidate(target: int, usd: float, tpot_s: float, n: int) -> Candidate:
-    return Candidate(
-        target_index=target, evaluated=_LENGTHS, hardware_index=0, n_index=n, price=_PRICE,
-        tariff=_PRICE, batch_index=0, replicas=1, planned_tokens_per_s=1.0, usd_month=usd,
-        usd_per_million=usd, tpot_s=tpot_s, concurrency=1.0,
-    )  # fmt: skip
-
-
-candidates = st.lists(
-    st.builds(
-        candidate,
-        st.integers(0, 1),
-        st.integers(1, 8).map(float),
-        st.integers(1, 8).map(float),
-        st.integers(0, 8),
-    ),
+_POINTS = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(1, 8), st.integers(1, 8), st.integers(0, 8)),
     min_size=1,
     max_size=30,
 )
+"""Target, dollars, latency and N of candidates."""
 
 
-def dominates(one: Candidate, other: Candidate) -> bool:
-    return (
-        one.target_index == other.target_index
-        and one.usd_per_million <= other.usd_per_million
-        and one.tpot_s <= other.tpot_s
-        and (one.usd_per_million, one.tpot_s) != (other.usd_per_million, other.tpot_s)
+def columns(points: list[tuple[int, int, int, int]]) -> CandidateColumns:
+    table = np.array(points)
+    target, usd, tpot_s, length = table.T
+    other: dict[str, Any] = dict.fromkeys(
+        ("hardware_index", "n_index", "batch_index"), np.zeros(len(table), dtype=np.int64)
     )
+    figures: dict[str, Any] = dict.fromkeys(
+        ("concurrency", "planned_tokens_per_s", "replicas"), np.ones(len(table))
+    )
+    return CandidateColumns(
+        target=target, length=length, usd_month=usd.astype(float),
+        usd_per_million=usd.astype(float), tpot_s=tpot_s.astype(float), **other, **figures,
+    )  # fmt: skip
 
 
-@given(candidates)
-def test_nothing_on_the_front_is_dominated_and_everything_else_is(found: list[Candidate]) -> None:
-    front = pareto_front(found)
+def dominates(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> bool:
+    better = one[1] <= other[1] and one[2] <= other[2] and one[1:3] != other[1:3]
+    return one[0] == other[0] and better
+
+
+@given(_POINTS)
+def test_nothing_on_the_front_is_dominated_and_everything_else_is(
+    points: list[tuple[int, int, int, int]],
+) -> None:
+    found = columns(points)
+    on_front = pareto_front(found, ranked(found))
+    front = [point for point, on in zip(points, on_front, strict=True) if on]
     for chosen in front:
-        assert not any(dominates(other, chosen) for other in found)
-    points = {(c.target_index, c.usd_per_million, c.tpot_s) for c in front}
-    for other in found:
-        on_it = (other.target_index, other.usd_per_million, other.tpot_s) in points
+        assert not any(dominates(other, chosen) for other in points)
+    for other in points:
+        on_it = other[:3] in {chosen[:3] for chosen in front}
         assert on_it or any(dominates(chosen, other) for chosen in front)
 
 
-@given(candidates)
-def test_the_cheapest_and_the_fastest_are_on_the_front(found: list[Candidate]) -> None:
-    for target in {c.target_index for c in found}:
-        mine = [c for c in found if c.target_index == target]
-        front = [c for c in pareto_front(found) if c.target_index == target]
-        assert min(c.usd_per_million for c in mine) == front[0].usd_per_million
-        assert min(c.tpot_s for c in mine) == front[-1].tpot_s
-        assert front[0] is next(c for c in ranked(found) if c.target_index == target)
+@given(_POINTS)
+def test_candidates_are_ranked_by_target_dollars_latency_and_length(
+    points: list[tuple[int, int, int, int]],
+) -> None:
+    order = ranked(columns(points))
+    assert [points[at] for at in order] == sorted(points)
+
+
+@given(_POINTS)
+def test_the_cheapest_and_the_fastest_are_on_the_front(
+    points: list[tuple[int, int, int, int]],
+) -> None:
+    found = columns(points)
+    order = ranked(found)
+    on_front = pareto_front(found, order)
+    for target in {point[0] for point in points}:
+        front = [points[at] for at in order if on_front[at] and points[at][0] == target]
+        mine = [point for point in points if point[0] == target]
+        assert front[0] == min(mine)
+        assert front[-1][2] == min(point[2] for point in mine)
 
 
 @given(
@@ -108,14 +128,20 @@ def test_bytes_of_a_gpu_are_all_accounted_for(gpu_bytes: float, tp: int) -> None
 def test_load_and_latency_meet_where_littles_law_says(load: float, upto: int) -> None:
     batches = 2.0 ** np.arange(10)
     tpot_s = 0.01 + 0.0002 * batches
-    grid = SimpleNamespace(
-        batches=batches, tpot_s=tpot_s[None, None], throughput=(batches / tpot_s)[None, None]
-    )
-    evaluated: Any = SimpleNamespace(grid=grid)
-    concurrency, latency_s = operating_point(evaluated, 0, 0, upto, load)
-    assert 1.0 <= concurrency <= batches[upto]
-    if batches[0] / tpot_s[0] <= load <= batches[upto] / tpot_s[upto]:
-        assert concurrency == pytest.approx(load * latency_s, rel=0.05)
+    throughput = batches / tpot_s
+    met = concurrency_at(throughput[None], np.array([load]), np.array([upto]), batches)
+    latency_s = at_concurrency(tpot_s[None], batches, met)
+    assert 1.0 <= met[0] <= batches[upto]
+    if throughput[0] <= load <= throughput[upto]:
+        assert met[0] == pytest.approx(load * latency_s[0], rel=0.05)
+
+
+@given(st.lists(st.floats(0.1, 100.0), min_size=10, max_size=10), st.floats(0.0, 600.0))
+def test_a_curve_is_read_as_numpy_reads_it(values: list[float], at: float) -> None:
+    batches = 2.0 ** np.arange(10)
+    inside = np.clip([at], 1.0, 512.0)
+    found = at_concurrency(np.array([values]), batches, inside)
+    assert found[0] == pytest.approx(float(np.interp(inside[0], batches, values)), rel=1e-12)
 
 
 _WORKLOADS = st.builds(
@@ -148,7 +174,7 @@ def test_any_request_has_an_answer_that_keeps_its_limits(
         max_num_speculative_tokens=longest, assumed_acceptance=assumed,
     )  # fmt: skip
     plan = recommend(asked)
-    assert Plan.model_validate_json(plan.model_dump_json()) == plan
+    assert type(plan).model_validate_json(plan.model_dump_json()) == plan
     assert plan.verdict.feasible == bool(plan.options)
     assert plan.options or plan.verdict.needed
     ids = [option.id for option in plan.options]
@@ -159,3 +185,141 @@ def test_any_request_has_an_answer_that_keeps_its_limits(
         assert option.num_speculative_tokens <= longest
         assert slo.tpot_ms is None or option.tpot_ms.mid <= slo.tpot_ms * (1 + 1e-9)
         assert slo.ttft_ms is None or option.ttft_ms.mid <= slo.ttft_ms * (1 + 1e-9)
+
+
+_TARGETS = st.sampled_from(
+    ["meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-32B", "openai/gpt-oss-120b"]
+)
+_LOADS = st.builds(
+    Workload,
+    requests_per_s=st.floats(0.05, 200.0),
+    prompt_tokens=st.integers(1, 20_000),
+    output_tokens=st.integers(2, 3_000),
+    utilisation=st.floats(0.1, 1.0),
+)
+
+
+def small(target: str, workload: Workload, **fields: Any) -> tuple[PlanInputs, PlanRequest]:
+    """Return a request on two GPUs, and the facts for it."""
+    asked = PlanRequest(**{
+        "targets": (target,), "budget_usd_per_month": 1e7, "workload": workload,
+        "gpus": ("h100-sxm-80gb", "l40s-48gb"), "tensor_parallel": (1, 2),
+        "max_num_speculative_tokens": 4, **fields,
+    })  # fmt: skip
+    request, inputs = plan_inputs(asked)
+    return inputs, request
+
+
+def cheapest_usd(inputs: PlanInputs, request: PlanRequest) -> float:
+    """Return dollars a million tokens of the best plan; infinite where there is none."""
+    options = search(inputs, request).options
+    return options[0].usd_per_million_output_tokens.mid if options else math.inf
+
+
+@settings(max_examples=15)
+@given(_TARGETS, _LOADS, st.floats(100.0, 1e5), st.floats(1.0, 10.0))
+def test_more_budget_never_gives_a_worse_plan(
+    target: str, workload: Workload, budget: float, factor: float
+) -> None:
+    inputs, tight = small(target, workload, budget_usd_per_month=budget)
+    loose = tight.model_copy(update={"budget_usd_per_month": budget * factor})
+    assert cheapest_usd(inputs, loose) <= cheapest_usd(inputs, tight) * (1 + 1e-9)
+
+
+@settings(max_examples=15)
+@given(_TARGETS, _LOADS, st.floats(1.0, 5.0), st.sampled_from(["h100-sxm-80gb", "l40s-48gb"]))
+def test_a_dearer_offer_never_makes_a_plan_cheaper(
+    target: str, workload: Workload, factor: float, gpu: str
+) -> None:
+    inputs, request = small(target, workload)
+    dearer = [
+        row.model_copy(update={"usd_per_hour": row.usd_per_hour * Decimal(repr(factor))})
+        if row.gpu == gpu
+        else row
+        for row in inputs.prices
+    ]
+    now, then = (
+        cheapest_usd(inputs, request),
+        cheapest_usd(replace(inputs, prices=dearer), request),
+    )
+    assert now <= then * (1 + 1e-9)
+
+
+@settings(max_examples=15)
+@given(_TARGETS, _LOADS, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_a_worse_assumed_acceptance_never_makes_a_plan_cheaper(
+    target: str, workload: Workload, one: float, other: float
+) -> None:
+    inputs, request = small(target, workload, methods=(Method.NGRAM,))
+    worse, better = (
+        cheapest_usd(inputs, request.model_copy(update={"assumed_acceptance": rate}))
+        for rate in sorted((one, other))
+    )
+    assert better <= worse * (1 + 1e-9)
+
+
+@settings(max_examples=15)
+@given(
+    _TARGETS,
+    _LOADS,
+    st.lists(st.floats(0.0, 2.0), min_size=2, max_size=4),
+    st.lists(st.floats(0.1, 5.0), min_size=2, max_size=4),
+)
+def test_scenarios_follow_acceptance_and_price(
+    target: str, workload: Workload, acceptances: list[float], prices: list[float]
+) -> None:
+    inputs, request = small(target, workload)
+    scenarios = [Scenario(acceptance=a) for a in sorted(acceptances)]
+    scenarios += [Scenario(price=p) for p in sorted(prices)]
+    usd = [
+        math.inf if choice is None else choice.usd_per_million
+        for choice in best_choices(inputs, request, scenarios)
+    ]
+    by_acceptance, by_price = usd[: len(acceptances)], usd[len(acceptances) :]
+    pairs = pairwise(by_acceptance)
+    assert all(better <= worse * (1 + 1e-9) for worse, better in pairs)
+    pairs = pairwise(by_price)
+    assert all(cheaper <= dearer * (1 + 1e-9) for cheaper, dearer in pairs)
+
+
+@settings(max_examples=10)
+@given(_TARGETS, _LOADS)
+def test_no_draft_is_the_baseline_of_every_draft(target: str, workload: Workload) -> None:
+    inputs, request = small(target, workload)
+    prices = usable_prices(inputs, request)
+    known = Knowledge.of(inputs, prices, Terms.of(request))
+    items = evaluate_target(inputs.target(target), known, request, RejectionLog())
+    plain = items[0][0]
+    assert plain.drafting.method is Method.NONE
+    assert (plain.grid.speedup == 1.0).all()
+    assert (plain.grid.round_ratio == 1.0).all()
+    for item, _ in items[1:]:
+        rows = [plain.choices.index(choice) for choice in item.choices]
+        same = plain.grid.tpot_s[rows] == item.grid.baseline_tpot_s
+        assert same.all()
+        ratio = item.grid.decode_s / (item.grid.tpot_s - item.grid.interference_s)
+        assert ratio == pytest.approx(item.grid.speedup, rel=1e-6)
+
+
+@settings(max_examples=15)
+@given(_TARGETS, _LOADS)
+def test_twice_the_load_on_twice_the_replicas_is_used_as_much(
+    target: str, workload: Workload
+) -> None:
+    inputs, request = small(target, workload)
+    known = Knowledge.of(inputs, usable_prices(inputs, request), Terms.of(request))
+    load = Load.of(request)
+    assert load.tokens_per_s is not None
+    twice = replace(load, tokens_per_s=2 * load.tokens_per_s)
+    for item, table in evaluate_target(inputs.target(target), known, request, RejectionLog()):
+        once, double = (price_candidates(0, item, table, size) for size in (load, twice))
+        if once is None or double is None:
+            continue
+        one, two = once.columns, double.columns
+        # rounded up once instead of twice: never more than twice the replicas, one less at most
+        comparable = one.n_index == two.n_index
+        assert (two.replicas <= 2 * one.replicas)[comparable].all()
+        assert (two.replicas >= 2 * one.replicas - 1)[comparable].all()
+        same = comparable & (two.replicas == 2 * one.replicas)
+        assert two.concurrency[same] == pytest.approx(one.concurrency[same], rel=1e-9)
+        assert two.tpot_s[same] == pytest.approx(one.tpot_s[same], rel=1e-9)

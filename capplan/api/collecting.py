@@ -1,0 +1,24 @@
+"""Python's search for reference cycles, paused while a plan is made."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def paused_collection() -> Iterator[None]:
+    """Pause the cycle collector; values without cycles are freed as ever.
+
+    A plan of the whole catalogue is half a million small values that refer to no one in a circle:
+    the collector walks over all of them again and again, for a third of the time, and frees none.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
