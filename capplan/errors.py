@@ -17,6 +17,7 @@
     ├── CalibrationError         exit 1   profiles that no better constants come from
     │   └── CalibrationFileError          not a calibration, damaged, or written by a newer capplan
     ├── ResultsFileError         exit 1   another tool's file that cannot be imported
+    ├── WorkloadError            exit 1   a workload or trace file that cannot be used
     ├── CheckpointError          exit 1   a checkpoint that cannot be loaded (cut GGUF, pickle)
     ├── PromptsError             exit 1   a prompts file that cannot be used
     ├── DeviceError              exit 1   the device asked for is not there, or too small
@@ -25,6 +26,8 @@
     ├── MetricsError             exit 1   text that is no metrics exposition, or of no known engine
     ├── ServerError              exit 1   a server that does not answer, or not as it should
     ├── StorageError             exit 1   a file could not be written (disk full, no permission)
+    ├── JobsFileError            exit 1   a file of jobs that cannot be run as it stands
+    ├── ExecutorError            exit 1   a cluster that does not answer, a folder another run uses
     └── Interrupted              exit 130 Ctrl-C: what was finished is on disk
 
 "No feasible plan" is an answer, not an error: the command line reports it with exit code 3.
@@ -115,6 +118,10 @@ class ResultsFileError(CapplanError):
     """A result file of another tool that cannot be imported."""
 
 
+class WorkloadError(CapplanError):
+    """A workload file or a trace of requests that cannot be used."""
+
+
 class CheckpointError(CapplanError):
     """A checkpoint that cannot be loaded."""
 
@@ -163,6 +170,14 @@ class ServerError(CapplanError):
 
 class StorageError(CapplanError):
     """A file could not be written; the previous version is untouched."""
+
+
+class JobsFileError(CapplanError):
+    """A file of jobs, or one job of it, that cannot be run as it stands."""
+
+
+class ExecutorError(CapplanError):
+    """What should run the jobs is not there, or is busy with another run."""
 
 
 class Interrupted(CapplanError):  # noqa: N818 - an outcome, named as the user sees it

@@ -23,6 +23,7 @@ from capplan.schema.plan import (
 from capplan.schema.price import ApiComparison, ApiPrice, MonthlyBill, Purchase
 from capplan.schema.provenance import Kind, Source
 from capplan.schema.quantity import Quantity
+from capplan.schema.schedule import GraphEdge, LengthAtBatch, LengthAtContext, LengthSchedule
 from capplan.schema.workload import Slo, Workload
 
 TARGET, DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-0.6B"
@@ -227,6 +228,64 @@ def other_options() -> tuple[PlanOption, ...]:
     return spot, lookup, fast
 
 
+def length_schedule(**overrides: Any) -> LengthSchedule:
+    """Lengths of ``make_option``: 3, 1 and off, at the planned context and two others."""
+    fields: dict[str, Any] = {
+        "origin": f"option {make_option().id}",
+        "target": TARGET,
+        "draft": DRAFT,
+        "method": Method.DRAFT_MODEL.value,
+        "ranges": ((1, 16, 3), (17, 40, 1), (41, 56, 0)),
+        "num_speculative_tokens": 3,
+        "best_fixed": 2,
+        "recommended": "schedule",
+        "reason": "the gain over N = 2 is larger than its interval",
+        "gain": Quantity(low=0.012, mid=0.031, high=0.05),
+        "gain_before_tax": 0.044,
+        "tax_paid": 0.013,
+        "tax_at_load": Quantity(low=0.04, mid=0.12, high=0.35),
+        "merge_loss": 0.002,
+        "load": "22 requests at once on average, Poisson: the plan's own at each of 2 replicas",
+        "mean_batch": 22.0,
+        "context_tokens": 1700,
+        "captured_tokens": 128,
+        "graph_edges": tuple(
+            GraphEdge(num_speculative_tokens=n, largest_batch=128 // (n + 1)) for n in (0, 1, 2, 3)
+        ),
+        "at_batch": tuple(
+            LengthAtBatch(
+                batch=batch,
+                load_share=share,
+                num_speculative_tokens=n,
+                tpot_ms=tpot,
+                plain_tpot_ms=14.0 + 0.09 * batch,
+                fixed_tpot_ms=fixed,
+            )
+            for batch, share, n, tpot, fixed in (
+                (1, 0.0, 3, 8.1, 9.0),
+                (16, 0.37, 3, 10.2, 10.9),
+                (17, 0.61, 1, 11.4, 11.5),
+                (41, 0.02, 0, 20.1, 22.6),
+                (56, 0.0, 0, 21.9, 26.0),
+            )
+        ),
+        "at_context": (
+            LengthAtContext(
+                context_tokens=1700,
+                ranges=((1, 16, 3), (17, 40, 1), (41, 56, 0)),
+                best_fixed=2,
+                gain=0.031,
+            ),
+            LengthAtContext(context_tokens=6800, ranges=((1, 20, 4),), best_fixed=4, gain=0.0),
+            LengthAtContext(
+                context_tokens=425, ranges=((1, 8, 3), (9, 56, 0)), best_fixed=1, gain=0.05
+            ),
+        ),
+        "notes": ("N = 0 in a schedule keeps the drafting path in the step.",),
+    }
+    return LengthSchedule(**(fields | overrides))
+
+
 def make_plan(**overrides: Any) -> Plan:
     fields: dict[str, Any] = {
         "created_at": "2026-11-29T12:00:00Z",
@@ -290,6 +349,7 @@ def make_plan(**overrides: Any) -> Plan:
         ),
         "api_comparisons": (api_comparison(),),
         "advice": ("65 days since the price was read: ask again before you sign.",),
+        "schedules": (length_schedule(),),
         "profiles": ("h100-qwen3",),
         "candidates": 412,
     }
@@ -307,5 +367,6 @@ def infeasible_plan() -> Plan:
         baseline=None,
         api_comparisons=(),
         advice=(),
+        schedules=(),
         profiles=(),
     )

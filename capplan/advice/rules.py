@@ -139,7 +139,9 @@ def moe_verification(context: Context) -> str | None:
 
 
 def drafts_without_graphs(context: Context) -> str | None:
-    """Warn of a draft model that runs without CUDA graphs."""
+    """Warn of a draft model that runs without CUDA graphs; a CPU has none to lose."""
+    if context.best.on_cpu:
+        return None
     if context.best.method is not Method.DRAFT_MODEL or context.plan.request.engine != "vllm":
         return None
     return (
@@ -173,7 +175,7 @@ def stale_price(context: Context) -> str | None:
         return None
     said = []
     days = age_days(best.price_source, today)
-    price = f"The price, {best.usd_per_gpu_hour:.2f} USD a GPU-hour at {best.provider},"
+    price = f"The price, {best.usd_per_gpu_hour:.2f} USD a {best.unit}-hour at {best.provider},"
     if days is not None and days > STALE_AFTER_DAYS:
         said.append(f"{price} was read {days} days ago.")
     elif days is None and best.price_source.kind is not Kind.ASSUMED:
@@ -197,7 +199,8 @@ def spot_capacity(context: Context) -> str | None:
     best = context.best
     if best.purchase is not Purchase.SPOT:
         return None
-    gpus = "1 spot GPU" if best.gpus_rented == 1 else f"{best.gpus_rented} spot GPUs"
+    unit = best.unit if best.gpus_rented == 1 else best.units
+    gpus = f"{best.gpus_rented} spot {unit}"
     return (
         f"{gpus} at {best.usd_per_gpu_hour:.2f} USD an hour may be taken "
         "back at any time. Keep an on-demand replica, or plan with on-demand prices."
@@ -210,8 +213,9 @@ def unlike_price_tier(context: Context) -> str | None:
     if best.price_tier not in ("community", "marketplace"):
         return None
     return (
-        f"{best.usd_per_gpu_hour:.2f} USD a GPU-hour is a {best.price_tier} offer: hosts differ "
-        "and there is no service level. Compare the best list-price option before you commit."
+        f"{best.usd_per_gpu_hour:.2f} USD a {best.unit}-hour is a {best.price_tier} offer: hosts "
+        "differ and there is no service level. Compare the best list-price option before you "
+        "commit."
     )
 
 
@@ -233,8 +237,8 @@ def idle_gpus(context: Context) -> str | None:
     if share <= _IDLE_SHARE:
         return None
     return (
-        f"{best.usd_per_month_idle:,.0f} USD a month ({share * 100:.0f} %) pay for GPUs that "
-        "no replica uses, because whole nodes are rented. Put other work there, or take a "
+        f"{best.usd_per_month_idle:,.0f} USD a month ({share * 100:.0f} %) pay for {best.units} "
+        "that no replica uses, because whole nodes are rented. Put other work there, or take a "
         "smaller node."
     )
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from capplan.api.pairs import pair
-from capplan.api.plans import LAUNCH_ENGINE, ranked_option
+from capplan.api.plans import ranked_option
 from capplan.deploy.from_option import (
     LaunchChoices,
+    counted_sampling,
     longest_request,
     settings_from_option,
     unsupported_reason,
 )
 from capplan.deploy.lengths import Lengths, check_lengths
 from capplan.deploy.migrate import Migration, migrate_command
-from capplan.deploy.settings import DraftSampleMethod, Settings
+from capplan.deploy.settings import Settings
 from capplan.deploy.text import Form, LaunchText, write_launch
-from capplan.deploy.versions import parse_version
+from capplan.deploy.versions import LAUNCH_ENGINE, launch_engine, parse_version
 from capplan.errors import (
     CheckpointError,
     FactsError,
@@ -29,14 +30,14 @@ from capplan.facts.find_llm import as_name
 from capplan.facts.find_pair import find_target
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pair import PairReport
-from capplan.schema.pairing import Method
+from capplan.schema.pairing import DraftSampleMethod, Method
 from capplan.schema.plan import Plan, PlanOption
 
 
 def launch(
     plan: Plan,
     *,
-    engine: str = LAUNCH_ENGINE,
+    engine: str | None = None,
     form: Form | str = Form.COMMAND,
     rank: int = 1,
     target_path: str | None = None,
@@ -54,7 +55,8 @@ def launch(
     plan
         A plan with at least one option.
     engine
-        Engine with its version: ``vllm==0.33``.
+        Engine with its version: ``vllm==0.33``, the default on a GPU; on a CPU 0.32, the latest
+        whose CPU build was checked.
     form
         ``command``, ``python`` or ``kubernetes``.
     rank
@@ -64,7 +66,8 @@ def launch(
     lengths
         (first batch, last batch, N) for a length that follows the batch.
     draft_sampling
-        ``greedy`` or ``probabilistic``; by the workload's temperature if None.
+        ``greedy`` or ``probabilistic``; as the plan's acceptance was counted if None, greedy
+        where its source does not say.
     max_model_len
         Longest request; four times the mean one if None.
     port
@@ -80,7 +83,8 @@ def launch(
     PairingError
         If the engine refuses target and draft: MTP without MTP layers, vocabularies.
     """
-    version, option = parse_version(engine), ranked_option(plan, rank)
+    option = ranked_option(plan, rank)
+    version = parse_version(engine or launch_engine(on_cpu=option.on_cpu))
     catalog = catalog if catalog is not None else load_catalog()
     target = _spec(target_path or option.target, catalog) or _spec(option.target, catalog)
     reason = unsupported_reason(option, version, target)
@@ -95,7 +99,6 @@ def launch(
         target=target_path,
         draft=draft_path,
         lengths=_checked(lengths, option),
-        temperature=workload.temperature,
         draft_sampling=draft_sampling,
         max_model_len=max_model_len or longest_request(option, workload, context),
         port=port,
@@ -108,6 +111,7 @@ def launch(
         option=option.id,
         temperature=workload.temperature,
         target=target,
+        counted=counted_sampling(option),
     )
 
 

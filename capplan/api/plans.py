@@ -9,17 +9,21 @@ from decimal import Decimal
 import capplan
 from capplan.advice.guide.checklist import guide_checklist
 from capplan.advice.rules import advise
+from capplan.api.collecting import paused_collection
 from capplan.api.guide import audit_guide
+from capplan.api.notebook import Plan
 from capplan.api.observed import split_observed, temperature_notes, with_observed
+from capplan.api.option_schedules import plan_schedules
 from capplan.deploy.command import render_command
 from capplan.deploy.from_option import (
     LaunchChoices,
+    counted_sampling,
     longest_request,
     settings_from_option,
     unsupported_reason,
 )
 from capplan.deploy.notes import launch_notes
-from capplan.deploy.versions import parse_version
+from capplan.deploy.versions import launch_engine, parse_version
 from capplan.errors import RequestError
 from capplan.estimate.evidence import evidence_from_profile
 from capplan.facts.api_prices import current_api_prices, find_api_prices, hosted_as
@@ -31,20 +35,19 @@ from capplan.facts.on_disk import with_checkpoints
 from capplan.planning.api_comparison import compare_option
 from capplan.planning.calibrated import check_calibrations
 from capplan.planning.inputs import NamedCalibration, PlanInputs, ProfiledMachine
+from capplan.planning.peaks import outcome_by_mean, sized_for_peak, traffic_assumptions
 from capplan.planning.planner import search
 from capplan.planning.verdict import assumptions, verdict
 from capplan.profiles.calibration_file import StoredCalibration
 from capplan.profiles.store import StoredProfile
 from capplan.reporting.render import Format, render as render_plan
+from capplan.schema import plan as schema
 from capplan.schema.pairing import Method
-from capplan.schema.plan import Assumption, Plan, PlanOption, PlanRequest
+from capplan.schema.plan import Assumption, PlanOption, PlanRequest, Tier
 from capplan.schema.price import ApiComparison
 from capplan.schema.profile import NgramDraft
 from capplan.schema.provenance import Kind
 from capplan.units import BYTES_PER_MIB
-
-LAUNCH_ENGINE = "vllm==0.33"
-"""What the launch text of a plan is written for."""
 
 _PRICE_TIERS = ("list", "secure", "community", "marketplace")
 """Known even where no row is of one; a price file may name others."""
@@ -91,9 +94,21 @@ def recommend(
     """
     catalog = catalog if catalog is not None else load_catalog()
     now = now if now is not None else datetime.now(UTC)
-    request, inputs = plan_inputs(request, profiles, catalog, calibrations)
-    outcome = search(inputs, request)
-    launched = [_with_launch(option, inputs, request) for option in outcome.options]
+    with paused_collection():
+        request, inputs = plan_inputs(request, profiles, catalog, calibrations)
+        return _plan(request, inputs, profiles, catalog, now)
+
+
+def _plan(
+    request: PlanRequest,
+    inputs: PlanInputs,
+    profiles: Sequence[StoredProfile],
+    catalog: Catalog,
+    now: datetime,
+) -> Plan:
+    outcome = outcome_by_mean(search(inputs, sized_for_peak(request)), request)
+    texts: dict[object, str] = {}
+    launched = [_with_launch(option, inputs, request, texts) for option in outcome.options]
     baseline = outcome.baseline
     plan = Plan(
         created_at=now.isoformat(timespec="seconds"),
@@ -101,13 +116,17 @@ def recommend(
         request=request,
         verdict=verdict(outcome, request),
         options=tuple(launched),
-        baseline=_with_launch(baseline, inputs, request) if baseline is not None else None,
+        baseline=(
+            _with_launch(baseline, inputs, request, texts) if baseline is not None else None
+        ),
         rejections=outcome.rejections,
         assumptions=(
             *assumptions(outcome, request, inputs.engine),
+            *traffic_assumptions(request),
             *temperature_notes(split_observed(profiles)[1], request),
             _price_origin(catalog),
         ),
+        schedules=plan_schedules(outcome.options, request, inputs),
         profiles=tuple(stored.profile.id for stored in profiles),
         candidates=outcome.candidates,
     )
@@ -167,30 +186,53 @@ def _price_origin(catalog: Catalog) -> Assumption:
     )
 
 
-def _with_launch(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -> PlanOption:
-    """Add what launching needs to know, and the text; a CPU gets none before it is asked for.
-
-    What was profiled there with another engine says little of this one.
-    """
-    machines = {machine.gpu_id: machine for machine in inputs.machines}
-    machine = machines.get(option.gpu)
-    option = option.model_copy(
-        update={
-            "on_cpu": machine is not None and machine.device.kind == "cpu",
-            "prompt_lookup": _profiled_lookup(option, inputs),
-        }
+def _with_launch(
+    option: PlanOption, inputs: PlanInputs, request: PlanRequest, texts: dict[object, str]
+) -> PlanOption:
+    """Add what launching needs to know, and the text; offers of the same GPUs share it."""
+    machine = {one.gpu_id: one for one in inputs.machines}.get(option.gpu)
+    profiled = machine is not None and option.tier is Tier.PROFILED
+    lookup = _profiled_lookup(option, inputs)
+    dtype = machine.evidence.profile.target.dtype if machine and profiled else ""
+    key = (
+        (option.target, option.method, option.draft, option.num_speculative_tokens, option.gpu),
+        (option.tensor_parallel, option.replicas, option.max_concurrency, option.tier),
+        (id(option.memory), id(option.acceptance)),
     )
-    version = parse_version(LAUNCH_ENGINE)
+    if key not in texts:
+        known = option.model_copy(update={"prompt_lookup": lookup, "dtype": dtype})
+        texts[key] = _launch_text(known, machine, inputs, request)
+    update = {"prompt_lookup": lookup, "dtype": dtype, "launch": texts[key]}
+    return option.model_copy(update=update)
+
+
+def _launch_text(
+    option: PlanOption, machine: ProfiledMachine | None, inputs: PlanInputs, request: PlanRequest
+) -> str:
+    version = parse_version(launch_engine(on_cpu=option.on_cpu))
     target = inputs.target(option.target)
-    if option.on_cpu or unsupported_reason(option, version, target):
-        return option
+    if unsupported_reason(option, version, target):
+        return ""
     choices = LaunchChoices(
-        temperature=request.workload.temperature,
         max_model_len=longest_request(option, request.workload, target.max_context),
     )
     settings = settings_from_option(option, choices, target)
-    notes = launch_notes(settings, version, choices.temperature, target)
-    return option.model_copy(update={"launch": render_command(settings, version, notes)})
+    temperature = request.workload.temperature
+    notes = launch_notes(settings, version, temperature, target, counted_sampling(option))
+    if option.on_cpu and machine is not None:
+        notes = (*notes, *_other_engine(machine))
+    return render_command(settings, version, notes)
+
+
+def _other_engine(machine: ProfiledMachine) -> tuple[str, ...]:
+    """Say that passes timed in torch are no steps of the engine that is launched."""
+    profile = machine.evidence.profile
+    if profile.backend.name != "torch":
+        return ()
+    return (
+        f"The plan's times are of passes in torch ({profile.id}); vLLM's steps differ: "
+        "capplan profile --backend vllm times them.",
+    )
 
 
 def _profiled_lookup(option: PlanOption, inputs: PlanInputs) -> tuple[int, int] | None:
@@ -264,7 +306,7 @@ def _known_tiers(catalog: Catalog) -> tuple[str, ...]:
 
 
 def compare_with_apis(
-    plan: Plan,
+    plan: schema.Plan,
     names: Sequence[str] | str = (),
     *,
     rank: int = 1,
@@ -302,7 +344,7 @@ def compare_with_apis(
     return compare_option(option, plan.request, prices, cached_input_share)
 
 
-def ranked_option(plan: Plan, rank: int) -> PlanOption:
+def ranked_option(plan: schema.Plan, rank: int) -> PlanOption:
     """Return an option by its rank, 1 for the recommended one.
 
     Raises
@@ -318,7 +360,7 @@ def ranked_option(plan: Plan, rank: int) -> PlanOption:
     return plan.options[rank - 1]
 
 
-def render(plan: Plan, fmt: Format | str) -> str:
+def render(plan: schema.Plan, fmt: Format | str) -> str:
     """Return the plan as text in one of the formats; a page also holds the guide's audit.
 
     Raises

@@ -131,13 +131,13 @@ def _verdict(found: Scheduled) -> tuple[bool, str]:
         return False, f"{fixed} is best at every batch of the load"
     if gain.mid <= 0:
         return False, (
-            f"the schedule's N = 0 costs more (its tax, {plan.tax_paid:.1%}) than its other "
-            f"lengths gain over {fixed}"
+            f"the schedule's N = 0 costs more (its tax, {plan.tax_paid * 100:.1f} %) than its "
+            f"other lengths gain over {fixed}"
             if plan.tax_paid > 0
             else f"the schedule gains nothing over {fixed}"
         )
     if gain.low <= 0:
-        return False, f"the gain of {gain.mid:.1%} over {fixed} is within its interval"
+        return False, f"the gain of {gain.mid * 100:.1f} % over {fixed} is within its interval"
     return True, f"the gain over {fixed} is larger than its interval"
 
 

@@ -26,9 +26,7 @@ Examples:
 )
 @click.option(
     "--engine",
-    default="vllm==0.33",
-    show_default=True,
-    help="Engine with its version: vllm==0.33 or vllm==0.32.",
+    help="Engine with its version: vllm==0.33, the default, or vllm==0.32, that on a CPU.",
 )
 @click.option(
     "--as",
@@ -46,7 +44,7 @@ Examples:
 @click.option(
     "--draft-sampling",
     type=click.Choice(["greedy", "probabilistic"]),
-    help="How drafts are drawn. Default: by the plan's temperature.",
+    help="How drafts are drawn. Default: as the plan's acceptance was counted, else greedy.",
 )
 @click.option("--max-model-len", type=TokenCount(), help="Longest request to serve, in tokens.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
@@ -67,7 +65,7 @@ Examples:
 )
 def command(
     plan_file: Path | None,
-    engine: str,
+    engine: str | None,
     form: str,
     rank: int | None,
     best: bool,
@@ -103,8 +101,8 @@ def command(
 
     from capplan.api.launching import launch
     from capplan.deploy.lengths import parse_lengths
-    from capplan.deploy.settings import DraftSampleMethod
     from capplan.reporting.plan_file import load_plan
+    from capplan.schema.pairing import DraftSampleMethod
 
     plan = load_plan(plan_file)
     if not plan.options:
@@ -126,11 +124,11 @@ def command(
     return 0
 
 
-def _migrate(old: str, engine: str, output: Path | None, fmt: str) -> int:
+def _migrate(old: str, engine: str | None, output: Path | None, fmt: str) -> int:
     from capplan.api.launching import migrate
     from capplan.deploy.migrate_text import render_migration
 
-    migration = migrate(old, engine=engine)
+    migration = migrate(old, engine=engine) if engine else migrate(old)
     as_json = fmt == "json"
     deliver(
         migration.model_dump_json(indent=2) + "\n" if as_json else render_migration(migration),

@@ -11,6 +11,7 @@ import capplan
 from capplan.errors import CapplanError, Interrupted
 
 _COMMANDS = {
+    "batch": "Run many profiles and plans, here or on a Ray cluster; go on where a run ended.",
     "breakeven": "Compare a plan's monthly bill with what a hosted API would charge.",
     "calibrate": "Fit an engine's constants on a GPU to profiles taken there.",
     "claims": "Audit a popular guide: each figure reproduced, or what speaks against it.",
@@ -20,22 +21,25 @@ _COMMANDS = {
     "import": "Read result files of other tools; what they do not allow to conclude is flagged.",
     "facts": "Look up GPUs, LLMs, pairings and prices, with their sources.",
     "launch": "Write what starts a plan's option on an engine, or rewrite an old command.",
+    "load": "Simulate a served load: latencies, throughput and queue at each rate.",
     "prices": "List, check and refresh what GPUs cost.",
     "pair": "Say whether a draft can work for a target, or what could.",
     "memory": "Say what fits on a GPU as the engine allots it, and by how much it does not.",
     "profile": "Measure cost ratios, acceptance, memory and power on this machine.",
     "prompts": "Compare sets of prompts on one profile, and what each is worth in dollars.",
     "recommend": "Rank the ways to serve a load within a budget.",
-    "report": "Render a plan file as HTML, table, CSV or JSON.",
+    "report": "Render a plan file as HTML, table, CSV, JSON or FOCUS-shaped rows.",
     "simulate": "Replay ways to choose the draft length on traced requests.",
     "validate": "Compare estimates with published measurements: error, bias, sign, coverage.",
+    "workload": "Show what a workload file or a trace of requests says of the load.",
+    "what-if": "Ask what a plan becomes: sensitivity, growth, autoscaling, spares, spot, terms.",
     "watch": "Show a live server's acceptance, tokens a round, speedup and alarms.",
     "schedule": "Compute draft lengths by batch for vLLM, and by how much they beat one length.",
     "schema": "Print the JSON Schema of profile, plan and calibration files.",
 }
 
-_MODULES = {"import": "import_results"}
-"""Where a command's module is called otherwise: a keyword is no module name."""
+_MODULES = {"import": "import_results", "what-if": "what_if"}
+"""Where a command's module is called otherwise: a keyword or a hyphen is in no module name."""
 
 _EXAMPLES = """\b
 Examples:

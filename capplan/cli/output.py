@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from capplan.reporting.render import FORMATS, Format
+
+if TYPE_CHECKING:
+    from capplan.schema.plan import Plan
 
 _TABLE_SUFFIXES = ("", "txt", "log", "out")
 """Files of plain text; names without a suffix too, as /dev/stdout."""
@@ -57,6 +60,26 @@ def _format_named_by(output: Path | None) -> Format:
             "or add --format."
         )
     return named
+
+
+def deliver_plan(
+    plan: Plan, fmt: Format, output: Path | None, *, month: str | None = None
+) -> None:
+    """Write a plan in one of the formats; FOCUS rows as Parquet where the file is called so."""
+    from capplan.api.plans import render
+
+    if fmt != "focus":
+        deliver(render(plan, fmt), output)
+        return
+    from capplan.economics.focus import focus_rows
+    from capplan.reporting.focus_file import focus_csv, write_focus
+
+    rows = focus_rows(plan, month)
+    if output is None:
+        deliver(focus_csv(rows), None)
+        return
+    write_focus(output, rows)
+    click.echo(f"Written to {output}: an estimate in FOCUS columns, nothing is billed", err=True)
 
 
 def deliver(text: str, output: Path | None) -> None:

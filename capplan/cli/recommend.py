@@ -17,7 +17,7 @@ from capplan.cli.numbers import (
     Number,
     Share,
 )
-from capplan.cli.output import chosen_format, deliver, output_options
+from capplan.cli.output import chosen_format, deliver_plan, output_options
 
 _EXAMPLES = """\b
 Examples:
@@ -27,6 +27,7 @@ Examples:
       --gpu h100-sxm-80gb -o plan.html
   capplan recommend --target qwen3-32b --budget 20000 --rate 2 --price-file prices.csv \\
       --purchase on-demand --purchase reserved --compare-api groq:qwen/qwen3-32b
+  capplan recommend --target qwen3-32b --budget 20000 --workload chat.yaml
   capplan recommend --profile profile.json --gpu-price profile=0.10 --budget 200 \\
       --format json -o plan.json
 """
@@ -93,6 +94,12 @@ _RATE = Number("rate", UNITS_PER_S)
     help="Your price of one GPU: GPU=USD a GPU-hour; 'profile' is the profiled machine's.",
 )
 @money_options
+@click.option(
+    "--workload",
+    "workload_file",
+    type=click.Path(path_type=Path),
+    help="Load from a workload file (YAML) or a trace (capplan workload shows it).",
+)
 @click.option("--rate", type=_RATE, help="Requests: 6/s, 300/min.")
 @click.option(
     "--tokens-per-month",
@@ -180,5 +187,5 @@ def command(**options: Any) -> int:
         write_atomic(options["plan_json"], render(plan, "json"))
     if output is not None:
         click.echo(plan.verdict.sentence, err=True)
-    deliver(render(plan, fmt), output)
+    deliver_plan(plan, fmt, output)
     return 0 if plan.verdict.feasible else 3

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from pydantic import ValidationError
 
 from capplan.profiles.store import StoredProfile
@@ -32,6 +33,8 @@ def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile])
         )
     for name in sorted({"mtp", "ngram", "suffix"} & set(options["drafts"])):
         raise click.UsageError(f"--draft names an LLM or head; {name} is a way: --method {name}")
+    if options.get("workload_file") is not None:
+        _check_alone()
     if options["rate"] is not None and options["tokens_per_month"] is not None:
         raise click.UsageError("Give either --rate or --tokens-per-month, not both.")
     if not profiles and any(key == "profile" for key, _ in options["gpu_prices"]):
@@ -42,15 +45,7 @@ def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile])
         return PlanRequest(
             targets=targets,
             budget_usd_per_month=options["budget_usd"],
-            workload=Workload(
-                requests_per_s=options["rate"],
-                output_tokens_per_month=options["tokens_per_month"],
-                prompt_tokens=options["prompt_tokens"],
-                output_tokens=options["output_tokens"],
-                temperature=options["temperature"],
-                task=options["task"],
-                utilisation=options["utilisation"],
-            ),
+            workload=_workload(options),
             slo=Slo(tpot_ms=options["slo_tpot"], ttft_ms=options["slo_ttft"]),
             drafts=options["drafts"],
             methods=tuple(_method(name) for name in options["methods"]),
@@ -73,6 +68,42 @@ def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile])
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise click.UsageError(f"{where}: {first['msg']}") from error
+
+
+_IN_THE_FILE = (
+    *("rate", "tokens_per_month", "prompt_tokens", "output_tokens"),
+    *("temperature", "task", "utilisation"),
+)
+"""Options that a workload file answers."""
+
+
+def _check_alone() -> None:
+    """Refuse options that the workload file answers too: one of the two would go unheard."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return
+    for name in _IN_THE_FILE:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} and --workload both describe the load: put it into "
+                "the file (capplan workload FILE --help changes one and writes it)."
+            )
+
+
+def _workload(options: Mapping[str, Any]) -> Workload:
+    if options.get("workload_file") is not None:
+        from capplan.api.workloads import load_workload
+
+        return load_workload(options["workload_file"])
+    return Workload(
+        requests_per_s=options["rate"],
+        output_tokens_per_month=options["tokens_per_month"],
+        prompt_tokens=options["prompt_tokens"],
+        output_tokens=options["output_tokens"],
+        temperature=options["temperature"],
+        task=options["task"],
+        utilisation=options["utilisation"],
+    )
 
 
 def _electricity(options: Mapping[str, Any]) -> Electricity | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections.abc import Sequence
+from functools import lru_cache
 
 from capplan.deploy.fields import Place, engine_keywords, flags, values_at
 from capplan.deploy.settings import Settings
@@ -27,7 +28,7 @@ def server_words(settings: Settings, version: EngineVersion) -> list[str]:
 
 def render_command(settings: Settings, version: EngineVersion, notes: Sequence[str] = ()) -> str:
     """Return the command, a flag a line, with notes on comment lines above it."""
-    lines = [shlex.join(words) for words in server_lines(settings, version)]
+    lines = [_line(tuple(words)) for words in server_lines(settings, version)]
     return "".join(
         (
             _preamble(settings),
@@ -37,6 +38,13 @@ def render_command(settings: Settings, version: EngineVersion, notes: Sequence[s
     )
 
 
+@lru_cache(4096)
+def _line(words: tuple[str, ...]) -> str:
+    """Quote the words of one flag; a plan's thousand commands differ in a few of them."""
+    return shlex.join(words)
+
+
+@lru_cache(1024)
 def comment(text: str) -> str:
     """Return a text as comment lines of a shell, of Python and of YAML."""
     return textwrap.fill(

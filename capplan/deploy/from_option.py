@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from capplan.deploy.graph_sizes import graph_sizes
 from capplan.deploy.lengths import Lengths, longest
-from capplan.deploy.settings import DraftSampleMethod, Dtype, Settings
+from capplan.deploy.settings import Dtype, Settings
 from capplan.deploy.versions import METHODS, EngineVersion, runs
+from capplan.estimate.length_distributions import quantile_tokens
+from capplan.estimate.traffic import output_distribution, prompt_distribution
 from capplan.schema.llm import LlmSpec
-from capplan.schema.pairing import Method
+from capplan.schema.pairing import DraftSampleMethod, Method
 from capplan.schema.plan import PlanOption
 from capplan.schema.workload import Workload
 from capplan.units import BYTES_PER_GIB
@@ -22,7 +24,9 @@ _LEAST_BATCHED_TOKENS_ON_CPU = 2048
 """The CPU build's own default: its trial run of a step takes minutes with more."""
 _BATCHED_STEP = 256
 _CONTEXT_ROOM = 4
-"""Room for requests of so many times the mean length: a plan knows only the mean."""
+"""Room for requests of so many times the mean length: a plan may know only the mean."""
+_TAIL = 0.999
+"""Share of prompts, and of outputs, that fit together where their lengths are known."""
 _CONTEXT_STEP = 1024
 _DEFAULT_LOOKUP = (5, 5)
 """What vLLM looks up where nothing is said."""
@@ -30,6 +34,8 @@ _DTYPES: dict[str, Dtype] = {
     "bfloat16": "bfloat16",
     "float16": "float16",
 }
+_PROFILED_DTYPES: dict[str, Dtype] = {**_DTYPES, "float32": "float32"}
+"""``auto`` takes half precision for a checkpoint in float32, whatever was profiled."""
 _INSTEAD = "take an EAGLE-3 head or a draft model for this target"
 
 
@@ -41,9 +47,8 @@ class LaunchChoices:
     """Path or id to load instead of the plan's target."""
     draft: str | None = None
     lengths: Lengths = ()
-    temperature: float = 0.0
     draft_sampling: DraftSampleMethod | None = None
-    """None: by the temperature."""
+    """None: as the plan's acceptance was counted."""
     max_model_len: int | None = None
     prompt_lookup: tuple[int, int] | None = None
     heterogeneous_vocabulary: bool = False
@@ -122,7 +127,7 @@ def settings_from_option(
         device="cpu" if on_cpu else "gpu",
         tensor_parallel=option.tensor_parallel,
         replicas=option.replicas,
-        dtype=_DTYPES.get(target.dtype, "auto") if target is not None else "auto",
+        dtype=_dtype(option, target),
         max_model_len=choices.max_model_len,
         max_num_seqs=sequences,
         max_num_batched_tokens=batched_tokens(
@@ -145,6 +150,12 @@ def settings_from_option(
     )
 
 
+def _dtype(option: PlanOption, target: LlmSpec | None) -> Dtype:
+    """Return the number format that was profiled, else the checkpoint's own."""
+    own = _DTYPES.get(target.dtype, "auto") if target is not None else "auto"
+    return _PROFILED_DTYPES.get(option.dtype, own)
+
+
 def _draft(option: PlanOption, override: str | None) -> str | None:
     if option.method is Method.NONE or not METHODS[option.method].needs_checkpoint:
         return None
@@ -152,17 +163,21 @@ def _draft(option: PlanOption, override: str | None) -> str | None:
     return None if named in (None, "", _BUILT_IN) else named
 
 
-def _draft_sampling(option: PlanOption, choices: LaunchChoices) -> DraftSampleMethod:
-    """Return how drafts are drawn: at temperature 0 both ways are one.
+def counted_sampling(option: PlanOption) -> DraftSampleMethod | None:
+    """Return how the drafts of the option's acceptance were drawn; None where nobody says."""
+    return option.acceptance.draft_sampling if option.acceptance is not None else None
 
-    Above it a greedy draft is accepted less often (vLLM pull request 41044: 10 % against 49 %).
+
+def _draft_sampling(option: PlanOption, choices: LaunchChoices) -> DraftSampleMethod:
+    """Return how drafts are drawn: as the plan counted them, else greedily, vLLM's default.
+
     Mapped vocabularies draft greedily only, and so does a CPU here: drawn drafts make the worst
     of the text that the CPU build writes above temperature 0.
     """
     if choices.draft_sampling is not None:
         return choices.draft_sampling
     greedy_only = choices.heterogeneous_vocabulary or option.on_cpu
-    return "greedy" if greedy_only or choices.temperature == 0 else "probabilistic"
+    return "greedy" if greedy_only else counted_sampling(option) or "greedy"
 
 
 def _memory_share(option: PlanOption) -> float:
@@ -193,14 +208,21 @@ def batched_tokens(
 
 
 def context_limit(workload: Workload, max_context: int | None = None) -> int:
-    """Return the longest request for a workload of which only mean lengths are known.
+    """Return the longest request to make room for.
 
-    Room for four times the mean request, in steps of 1,024 tokens, within the checkpoint's own
-    limit. A service that knows its longest request should set that instead.
+    Four times the mean request, or the lengths that one request in a thousand exceeds where they
+    are known and longer; in steps of 1,024 tokens, within the checkpoint's own limit. A service
+    that knows its longest request should set that instead.
     """
     mean = workload.prompt_tokens + workload.output_tokens
-    limit = math.ceil(_CONTEXT_ROOM * mean / _CONTEXT_STEP) * _CONTEXT_STEP
+    longest = max(_CONTEXT_ROOM * mean, _tail_tokens(workload))
+    limit = math.ceil(longest / _CONTEXT_STEP) * _CONTEXT_STEP
     return limit if max_context is None else min(limit, max_context)
+
+
+def _tail_tokens(workload: Workload) -> float:
+    lengths = (prompt_distribution(workload), output_distribution(workload))
+    return sum(float(quantile_tokens(one, _TAIL)) for one in lengths)
 
 
 def longest_request(option: PlanOption, workload: Workload, max_context: int | None) -> int:

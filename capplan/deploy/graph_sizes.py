@@ -8,6 +8,8 @@ docs/method/cuda-graphs.md
 
 from __future__ import annotations
 
+from functools import cache
+
 from capplan.deploy.lengths import Lengths, widest_batches
 from capplan.estimate.cuda_graphs import (
     SM100_CEILING,
@@ -70,5 +72,6 @@ def _request_counts(most: int) -> list[int]:
     return sorted({*counts, most})
 
 
-def _grid(ceiling: int) -> list[int]:
-    return [size for size in _request_counts(ceiling) if size == size_kept(size)]
+@cache
+def _grid(ceiling: int) -> tuple[int, ...]:
+    return tuple(size for size in _request_counts(ceiling) if size == size_kept(size))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from capplan.deploy.settings import Settings
 from capplan.deploy.versions import EngineVersion
 from capplan.schema.llm import LlmSpec
-from capplan.schema.pairing import Method
+from capplan.schema.pairing import DraftSampleMethod, Method
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Case:
     version: EngineVersion
     temperature: float
     target: LlmSpec | None
+    counted: DraftSampleMethod | None
 
 
 def launch_notes(
@@ -26,6 +27,7 @@ def launch_notes(
     version: EngineVersion,
     temperature: float = 0.0,
     target: LlmSpec | None = None,
+    counted: DraftSampleMethod | None = None,
 ) -> tuple[str, ...]:
     """Return a sentence for every trouble that these settings are known to meet.
 
@@ -37,8 +39,10 @@ def launch_notes(
         Of most requests.
     target
         Facts of the target, where they are known.
+    counted
+        How the drafts of the plan's acceptance were drawn; None where nobody says.
     """
-    case = Case(settings, version, temperature, target)
+    case = Case(settings, version, temperature, target, counted)
     return tuple(note for rule in _RULES if (note := rule(case)))
 
 
@@ -73,14 +77,28 @@ def _schedule_mtp(case: Case) -> str:
     )
 
 
+_COUNTED: dict[DraftSampleMethod | None, str] = {
+    "greedy": "the plan's acceptance was counted with greedy ones",
+    "probabilistic": "the plan's acceptance was counted with drawn ones",
+    None: "the source of the plan's acceptance does not say how its drafts were drawn",
+}
+_MORE_OFTEN = (
+    "drawn ones are accepted more often than greedy ones (vLLM pull request 41044: 49 % against "
+    "10 %)"
+)
+
+
 def _drawn_drafts(case: Case) -> str:
     if case.settings.draft_sampling != "probabilistic":
         return ""
     rows = case.settings.max_num_seqs * case.settings.num_speculative_tokens
+    how = ", as the plan's acceptance was counted"
+    if case.counted != "probabilistic":
+        more = f", and {_MORE_OFTEN}" if case.temperature else ""
+        how = f"; {_COUNTED[case.counted]}{more}"
     return (
-        f"At temperature {case.temperature:g} drafts are drawn from the draft's distribution: "
-        "more of them are accepted than greedy ones, on which the plan's acceptance rests. The "
-        f"engine keeps {rows:,} rows of the vocabulary for it."
+        f"Drafts are drawn from the draft's distribution{how}. The engine keeps {rows:,} rows of "
+        "the vocabulary for it."
     )
 
 
@@ -91,9 +109,13 @@ def _greedy_drafts(case: Case) -> str:
         or case.settings.device == "cpu"
     ):
         return ""
+    if case.counted == "greedy":
+        how = "Drafts are greedy, as the plan's acceptance was counted"
+    else:
+        how = f"Drafts are greedy, the engine's default; {_COUNTED[case.counted]}"
     return (
-        f"At temperature {case.temperature:g} greedy drafts are accepted less often than drawn "
-        "ones (vLLM pull request 41044: 10 % against 49 %)."
+        f"{how}. At temperature {case.temperature:g} {_MORE_OFTEN}: --draft-sampling "
+        "probabilistic asks for them."
     )
 
 
@@ -120,7 +142,20 @@ def _cpu_build(case: Case) -> str:
         else "the +cpu wheel of its release"
     )
     return (
-        f"Runs on the CPU build of vLLM {case.version.full} ({wheel}); the plain wheel needs CUDA."
+        f"Runs on the CPU build of vLLM {case.version.full} ({wheel}), with the environment that "
+        "docs/launching.md lists; the plain wheel needs CUDA."
+    )
+
+
+def _names_without_folder(case: Case) -> str:
+    flags = {"--target-path": case.settings.target, "--draft-path": case.settings.draft}
+    bare = {flag: name for flag, name in flags.items() if name and "/" not in name}
+    if not bare:
+        return ""
+    said = " ".join(f"{flag} FOLDER" for flag in bare)
+    return (
+        f"The engine looks for {' and '.join(bare.values())} on the Hub; where a folder is meant: "
+        f"capplan launch {said}."
     )
 
 
@@ -171,4 +206,5 @@ _RULES: tuple[Callable[[Case], str], ...] = (
     _mapped,
     _arctic,
     _mtp_unknown,
+    _names_without_folder,
 )

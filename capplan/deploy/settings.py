@@ -13,9 +13,8 @@ from pydantic import Field, model_validator
 from capplan.deploy.lengths import Lengths, check_lengths, longest
 from capplan.deploy.versions import METHODS, RUNS_ON_V1
 from capplan.schema.base import Value
-from capplan.schema.pairing import Method
+from capplan.schema.pairing import DraftSampleMethod, Method
 
-DraftSampleMethod = Literal["greedy", "probabilistic"]
 RejectionMethod = Literal["standard", "block"]
 """Only the lossless ones: what else the engine offers changes the text, or fakes acceptance."""
 Dtype = Literal["auto", "bfloat16", "float16", "float32"]

@@ -13,6 +13,7 @@ from capplan.deploy.settings import Settings
 from capplan.deploy.versions import EngineVersion
 from capplan.schema.base import Value
 from capplan.schema.llm import LlmSpec
+from capplan.schema.pairing import DraftSampleMethod
 
 
 class Form(StrEnum):
@@ -46,6 +47,7 @@ def write_launch(
     option: str,
     temperature: float = 0.0,
     target: LlmSpec | None = None,
+    counted: DraftSampleMethod | None = None,
 ) -> LaunchText:
     """Return the launch in a form.
 
@@ -59,8 +61,10 @@ def write_launch(
         Of most requests.
     target
         Facts of the target, where they are known.
+    counted
+        How the drafts of the plan's acceptance were drawn; None where nobody says.
     """
-    notes = launch_notes(settings, version, temperature, target)
+    notes = launch_notes(settings, version, temperature, target, counted)
     if form is Form.PYTHON:
         text = render_python(settings, version, notes, temperature=temperature)
     elif form is Form.KUBERNETES:

@@ -13,6 +13,11 @@ Minor = tuple[int, int]
 CHECKED: dict[Minor, str] = {(0, 32): "0.32.0", (0, 33): "0.33.0"}
 """Versions whose parser and configuration were read, with the patch release that was."""
 
+LAUNCH_ENGINE = "vllm==0.33"
+"""What launch text is written for unless another version is named."""
+LAUNCH_ENGINE_ON_CPU = "vllm==0.32"
+"""The same for a CPU: the latest version whose CPU build was checked."""
+
 _WRITTEN = re.compile(r"(?:vllm\s*(?:==)?\s*)?v?(\d+)\.(\d+)(?:\.(\d+))?", re.IGNORECASE)
 
 
@@ -51,6 +56,11 @@ def parse_version(engine: str) -> EngineVersion:
         )
     full = f"{minor[0]}.{minor[1]}.{match[3]}" if match[3] else CHECKED[minor]
     return EngineVersion(minor, full)
+
+
+def launch_engine(*, on_cpu: bool) -> str:
+    """Return the engine that launch text is written for unless another one is named."""
+    return LAUNCH_ENGINE_ON_CPU if on_cpu else LAUNCH_ENGINE
 
 
 @dataclass(frozen=True)

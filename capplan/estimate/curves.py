@@ -13,7 +13,7 @@ from capplan.estimate.acceptance import MAX_NUM_SPECULATIVE_TOKENS, tokens_per_r
 from capplan.estimate.lengths import LengthSeries, length_curve
 from capplan.estimate.task_transfer import transfer_task
 from capplan.estimate.temperature import KEPT, drafter_of, transfer_temperature
-from capplan.schema.pairing import AcceptanceFact
+from capplan.schema.pairing import AcceptanceFact, DraftSampleMethod
 from capplan.schema.provenance import Kind, Source
 
 Floats = NDArray[np.float64]
@@ -40,6 +40,8 @@ class AcceptanceCurve:
         default_factory=lambda: np.arange(MAX_NUM_SPECULATIVE_TOKENS + 1, dtype=float)
     )
     """Tokens proposed in such a round; N but for lookup drafts, which may find fewer."""
+    draft_sampling: DraftSampleMethod | None = None
+    """How the drafts were drawn; None for lookups and where the source does not say."""
 
     def at(self, num_speculative_tokens: int) -> float:
         """Return tokens per round at N."""
@@ -105,7 +107,14 @@ def curve_from_facts(
             reference=_references([fact.source.reference for fact in chosen]),
             date=max((fact.source.date or "" for fact in chosen), default="") or None,
         ),
+        draft_sampling=_sampling(chosen),
     )
+
+
+def _sampling(facts: Sequence[AcceptanceFact]) -> DraftSampleMethod | None:
+    """Return how drafts were drawn where all of the facts agree."""
+    ways = {fact.draft_sampling for fact in facts}
+    return ways.pop() if len(ways) == 1 else None
 
 
 _FEW_REFERENCES = 3

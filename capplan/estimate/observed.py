@@ -127,6 +127,7 @@ def _facts(one: Observation, profile: Profile) -> Iterator[AcceptanceFact]:
             tokens_per_round=min(1.0 + accepted / rounds, length + 1.0),
             definition=_DEFINITION,
             setting=_setting(one),
+            draft_sampling=one.draft_sampling,
             relative_se=max(relative, SINGLE_SOURCE_RELATIVE_SE) if np.isfinite(relative) else 1.0,
             source=Source(
                 kind=Kind.MEASURED,

@@ -32,15 +32,17 @@ class ApiView:
     gpu_usd_per_million: str
     source: str
     api_is_dearer: bool
+    units: str
+    """What the plan rents: ``GPUs`` or ``CPU hosts``."""
 
     @property
     def inequality(self) -> str:
         """Return both bills and how they compare."""
-        return f"GPUs {self.gpu_side} USD {self.sign} API {self.api_side} USD"
+        return f"{self.units} {self.gpu_side} USD {self.sign} API {self.api_side} USD"
 
 
-def build_api_view(found: ApiComparison) -> ApiView:
-    """Return the words for one comparison."""
+def build_api_view(found: ApiComparison, units: str = "GPUs") -> ApiView:
+    """Return the words for one comparison; ``units`` is what the plan rents."""
     gpu, api = found.gpu_usd_per_month, found.api_usd_per_month
     return ApiView(
         api=f"{found.price.provider}: {found.price.model}",
@@ -48,13 +50,14 @@ def build_api_view(found: ApiComparison) -> ApiView:
         gpu_side=fmt.cents(gpu),
         sign="<" if gpu < api else ">" if gpu > api else "=",
         api_side=fmt.cents(api),
-        outcome=_outcome(gpu, api),
-        crossing=_crossing(found),
+        outcome=_outcome(gpu, api, units),
+        crossing=_crossing(found, units),
         capacity=_tokens(found.capacity_output_tokens_per_month),
         api_usd_per_million=fmt.usd(found.api_usd_per_million_output_tokens),
         gpu_usd_per_million=fmt.usd(found.gpu_usd_per_million_output_tokens),
         source=_source(found.price),
         api_is_dearer=found.api_is_dearer,
+        units=units,
     )
 
 
@@ -79,10 +82,10 @@ def price_text(price: ApiPrice, cached_share: Decimal) -> str:
     return f"{', '.join(parts)}{steps}"
 
 
-def _outcome(gpu: Decimal, api: Decimal) -> str:
+def _outcome(gpu: Decimal, api: Decimal, units: str) -> str:
     if gpu == api:
         return "both cost the same"
-    cheaper, low, high = ("GPUs are", gpu, api) if gpu < api else ("the API is", api, gpu)
+    cheaper, low, high = (f"{units} are", gpu, api) if gpu < api else ("the API is", api, gpu)
     saved = fmt.percent(float(1 - low / high)) if high else ""
     return f"{cheaper} cheaper by {fmt.cents(high - low)} USD ({saved} less)"
 
@@ -91,8 +94,8 @@ def _tokens(count: Decimal | None) -> str:
     return "unknown" if count is None else f"{fmt.number(float(count) / _MILLION)} M"
 
 
-def _crossing(found: ApiComparison) -> str:
-    """Say at which volume the bills meet, and whether these GPUs can serve it."""
+def _crossing(found: ApiComparison, units: str) -> str:
+    """Say at which volume the bills meet, and whether what is rented can serve it."""
     crossing = found.break_even_output_tokens_per_month
     if crossing is None:
         return "never: this API is free"
@@ -102,5 +105,5 @@ def _crossing(found: ApiComparison) -> str:
     limit = _tokens(found.capacity_output_tokens_per_month)
     if found.reachable and found.capacity_output_tokens_per_month:
         used = fmt.fine_percent(float(crossing / found.capacity_output_tokens_per_month))
-        return f"{text}, {used} of the {limit} that these GPUs can make"
-    return f"{text}, beyond the {limit} that these GPUs can make: never with them"
+        return f"{text}, {used} of the {limit} that these {units} can make"
+    return f"{text}, beyond the {limit} that these {units} can make: never with them"

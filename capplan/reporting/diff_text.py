@@ -28,6 +28,8 @@ _TITLES = {
     Quality.TOKENS_PER_ROUND: "Tokens a round",
     Quality.STEP_TIME: "Step time",
 }
+TELLS_NOTHING = 10.0
+"""A relative interval that reaches elevenfold comes from one or two points."""
 _Row = tuple[str, ...]
 
 
@@ -38,8 +40,10 @@ def signed_interval(value: Interval, spec: str) -> str:
 
 
 def signed_percent(value: Interval) -> str:
-    """Return ``+3.1 % (+1.2 to +5.0)``."""
+    """Return ``+3.1 % (+1.2 to +5.0)``; an interval that tells nothing is not spelt out."""
     low, mid, high = (f"{100 * end:+.1f}" for end in (value.low, value.mid, value.high))
+    if value.high > TELLS_NOTHING:
+        return f"{mid} % (too few points to tell)"
     return f"{mid} % ({low} to {high})"
 
 

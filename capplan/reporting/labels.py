@@ -92,9 +92,13 @@ def option_title(option: PlanOption) -> str:
 
 
 def hardware(option: PlanOption) -> str:
-    """Return ``2 replicas of 2 x H100 SXM (TP 2)``."""
+    """Return ``2 replicas of 2 x H100 SXM (TP 2)``, ``1 replica of a CPU host (AMD EPYC)``."""
     tp = option.tensor_parallel
-    gpus = option.gpu_name if tp == 1 else f"{tp} x {option.gpu_name} (TP {tp})"
+    if option.on_cpu:
+        hosts = "a CPU host" if tp == 1 else f"{tp} CPU hosts"
+        gpus = f"{hosts} ({option.gpu_name})"
+    else:
+        gpus = option.gpu_name if tp == 1 else f"{tp} x {option.gpu_name} (TP {tp})"
     noun = "replica" if option.replicas == 1 else "replicas"
     return f"{option.replicas:,} {noun} of {gpus}"
 
@@ -106,3 +110,8 @@ def offer(option: PlanOption) -> str:
         Purchase.RESERVED: f", reserved {option.term_months} months",
     }.get(option.purchase, "")
     return f"{option.provider}, {option.price_tier}{bought}"
+
+
+def price_unit(option: PlanOption) -> str:
+    """Return ``USD/GPU-h``, on a machine without a GPU ``USD/host-h``."""
+    return f"USD/{'host' if option.on_cpu else 'GPU'}-h"

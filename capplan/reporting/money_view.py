@@ -11,11 +11,13 @@ from capplan.reporting import formatting as fmt
 from capplan.schema.plan import PlanOption
 from capplan.schema.price import BillItem, MonthlyBill
 
-_LABELS = {
-    BillItem.GPUS_IN_USE: "GPUs in use",
-    BillItem.IDLE_GPUS: "Idle GPUs",
-    BillItem.ELECTRICITY: "Electricity",
-}
+
+def _label(item: BillItem, units: str) -> str:
+    return {
+        BillItem.GPUS_IN_USE: f"{units} in use",
+        BillItem.IDLE_GPUS: f"Idle {units}",
+        BillItem.ELECTRICITY: "Electricity",
+    }[item]
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,11 @@ def build_money(option: PlanOption) -> MoneyView | None:
     return MoneyView(
         hours=_hours(bill),
         rows=tuple(
-            BillRow(_LABELS[line.item], _note(line.item, bill), fmt.cents(line.usd))
+            BillRow(_label(line.item, option.units), _note(line.item, bill), fmt.cents(line.usd))
             for line in bill.lines
         ),
         total=fmt.cents(bill.total_usd),
-        rate=_rate(bill),
+        rate=_rate(bill, option),
         upfront=fmt.cents(bill.upfront_usd) if bill.upfront_usd else "",
         idle=fmt.usd(bill.usd(BillItem.IDLE_GPUS)) if bill.usd(BillItem.IDLE_GPUS) else "",
         utilisation=_by_utilisation(option, bill),
@@ -104,14 +106,18 @@ def _note(item: BillItem, bill: MonthlyBill) -> str:
     return f"{count:,}" if count == bill.gpus_paid else f"{count:,} of {bill.gpus_paid:,}"
 
 
-def _rate(bill: MonthlyBill) -> str:
+def _rate(bill: MonthlyBill, option: PlanOption) -> str:
     price = f"{_unrounded(bill.usd_per_node_hour)} USD/h, {hours_text(bill)} h"
     if bill.nodes is None:
-        noun = "GPU" if bill.gpus_paid == 1 else "GPUs"
+        noun = option.unit if bill.gpus_paid == 1 else option.units
         shared = f" of shared nodes of {bill.gpus_per_node}" if bill.gpus_per_node > 1 else ""
         return f"{bill.gpus_paid:,} {noun}{shared} at {price}{' a node' if shared else ''}"
     noun = "node" if bill.nodes == 1 else "nodes"
-    size = f" of {bill.gpus_per_node} GPUs" if bill.gpus_per_node > 1 else " of one GPU"
+    size = (
+        f" of {bill.gpus_per_node} {option.units}"
+        if bill.gpus_per_node > 1
+        else f" of one {option.unit}"
+    )
     return f"{bill.nodes:,} {noun}{size} at {price}"
 
 

@@ -68,6 +68,10 @@ class OptionView:
     plain_offer: bool
     """Whether it is on demand at a list price: nothing to mind about how it is bought."""
     gpu_hour: str
+    unit: str
+    """What is rented by the hour: ``GPU`` or ``CPU host``."""
+    units: str
+    """The same of several."""
     price_date: str
     price_source: str
     place: str
@@ -118,14 +122,16 @@ def build_option(option: PlanOption, slo: Slo, rank: int) -> OptionView:
         speculates=option.method is not Method.NONE,
         length=length_text(option.num_speculative_tokens),
         hardware=labels.hardware(option),
-        gpus=f"{option.gpus_rented:,} x {option.gpu_name}, TP{option.tensor_parallel}",
+        gpus=_gpus(option),
         provider=option.provider,
         gpus_rented=fmt.count(option.gpus_rented),
         offer=labels.offer(option),
         plain_offer=(
             option.purchase is Purchase.ON_DEMAND and option.price_tier in labels.LIST_TIERS
         ),
-        gpu_hour=f"{fmt.usd(option.usd_per_gpu_hour)} USD/GPU-h",
+        gpu_hour=f"{fmt.usd(option.usd_per_gpu_hour)} {labels.price_unit(option)}",
+        unit=option.unit,
+        units=option.units,
         price_date=option.price_source.date or "undated",
         price_source=str(option.price_source),
         place=", ".join(part for part in (option.instance, option.region) if part),
@@ -151,13 +157,20 @@ def build_option(option: PlanOption, slo: Slo, rank: int) -> OptionView:
         round_ratio=fmt.number_interval(option.round_ratio) if option.round_ratio else "",
         tier=labels.TIERS[option.tier],
         tier_note=option.tier_note,
-        memory=_memory_rows(option.memory),
+        memory=_memory_rows(option),
         on_pareto_front=option.on_pareto_front,
         warnings=option.warnings,
         launch=option.launch,
         load_rows=tuple(_load_row(point, option) for point in option.load_curve),
         **acceptance,
     )
+
+
+def _gpus(option: PlanOption) -> str:
+    if option.on_cpu:
+        noun = option.unit if option.gpus_rented == 1 else option.units
+        return f"{option.gpus_rented:,} {noun}, {option.gpu_name}"
+    return f"{option.gpus_rented:,} x {option.gpu_name}, TP{option.tensor_parallel}"
 
 
 def length_text(num_speculative_tokens: int) -> str:
@@ -207,8 +220,8 @@ def _headline(label: str, interval_text: str, unit: str, note: str) -> Headline:
 
 
 def _bill(option: PlanOption) -> str:
-    noun = "GPU" if option.gpus_rented == 1 else "GPUs"
-    price = f"{fmt.usd(option.usd_per_gpu_hour)} USD/GPU-h"
+    noun = option.unit if option.gpus_rented == 1 else option.units
+    price = f"{fmt.usd(option.usd_per_gpu_hour)} {labels.price_unit(option)}"
     idle = f", {fmt.usd_unit(option.usd_per_month_idle)} of it idle"
     return (
         f"{fmt.count(option.gpus_rented)} {noun} at {price}"
@@ -235,14 +248,15 @@ def _acceptance_fields(figure: AcceptanceFigure | None) -> dict[str, str]:
     }
 
 
-def _memory_rows(memory: MemoryFigure) -> tuple[Pair, ...]:
+def _memory_rows(option: PlanOption) -> tuple[Pair, ...]:
+    memory = option.memory
     weights = memory.target_weight_bytes + memory.draft_weight_bytes
     pool_bytes = memory.kv_pool_bytes
     if pool_bytes is None:
         pool_bytes = memory.usable_bytes - weights - memory.overhead_bytes
     share = memory.usable_bytes / memory.gpu_bytes
     return (
-        Pair("GPU", fmt.gigabytes(memory.gpu_bytes)),
+        Pair(option.unit, fmt.gigabytes(memory.gpu_bytes)),
         Pair("Engine may use", f"{fmt.gigabytes(memory.usable_bytes)} ({fmt.percent(share)})"),
         Pair("Target weights", fmt.gigabytes(memory.target_weight_bytes)),
         Pair("Draft weights", fmt.gigabytes(memory.draft_weight_bytes)),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from capplan.schema.audit import AuditedClaim
     from capplan.schema.plan import Plan
 
-Format = Literal["table", "json", "csv", "html"]
+Format = Literal["table", "json", "csv", "html", "focus"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 _RENDERERS: dict[str, tuple[str, str]] = {
@@ -21,6 +21,7 @@ _RENDERERS: dict[str, tuple[str, str]] = {
     "json": ("capplan.reporting.jsonout", "render_json"),
     "csv": ("capplan.reporting.csvout", "render_csv"),
     "html": ("capplan.reporting.html", "render_html"),
+    "focus": ("capplan.reporting.focus_file", "render_focus"),
 }
 
 

@@ -25,20 +25,22 @@ def render_schedule(found: LengthSchedule) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _length(n: int) -> str:
+def length_words(n: int) -> str:
+    """Return ``N = 3``, or ``no speculation``."""
     return f"N = {n}" if n else "no speculation"
 
 
 def signed(gain: Quantity) -> str:
     """Return ``+3.1 % (+1.2 to +5.0)``."""
-    return f"{gain.mid * 100:+.1f} % ({gain.low * 100:+.1f} to {gain.high * 100:+.1f})"
+    low, mid, high = (round(x * 100, 1) + 0.0 for x in (gain.low, gain.mid, gain.high))
+    return f"{mid:+.1f} % ({low:+.1f} to {high:+.1f})"  # + 0.0: no -0.0
 
 
 def _verdict(found: LengthSchedule) -> list[str]:
-    what = "the schedule" if found.recommended == "schedule" else _length(found.best_fixed)
+    what = "the schedule" if found.recommended == "schedule" else length_words(found.best_fixed)
     lines = [
         f"Run {what}: {found.reason}.",
-        f"Schedule over the best single length ({_length(found.best_fixed)}): "
+        f"Schedule over the best single length ({length_words(found.best_fixed)}): "
         f"{signed(found.gain)} tokens/s, 95 % interval.",
     ]
     if found.tax_paid > 0:
@@ -82,7 +84,7 @@ def _by_context(found: LengthSchedule) -> list[str]:
     for row in found.at_context:
         ranges = ", ".join(f"{first}-{last}: {n}" for first, last, n in row.ranges)
         lines.append(
-            f"  {row.context_tokens:>7,} tokens  {ranges}; over {_length(row.best_fixed)} "
+            f"  {row.context_tokens:>7,} tokens  {ranges}; over {length_words(row.best_fixed)} "
             f"{row.gain * 100:+.1f} %"
         )
     return lines
@@ -91,7 +93,7 @@ def _by_context(found: LengthSchedule) -> list[str]:
 def _graphs(found: LengthSchedule) -> list[str]:
     if not found.graph_edges:
         return [""]
-    edges = ", ".join(f"{_length(e.num_speculative_tokens)}: {e.largest_batch}"
+    edges = ", ".join(f"{length_words(e.num_speculative_tokens)}: {e.largest_batch}"
                       for e in found.graph_edges)  # fmt: skip
     return [
         "",

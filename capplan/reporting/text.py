@@ -53,7 +53,7 @@ def _best(finalist: Finalist) -> list[str]:
     option = finalist.option
     price = f"{option.hardware}, {option.offer} {option.gpu_hour} ({option.price_date})"
     return [
-        *_wrap(f"{price}: {option.usd_per_month} a month{_idle(finalist.money)}", indent=2),
+        *_wrap(f"{price}: {option.usd_per_month} a month{_idle(finalist)}", indent=2),
         *_wrap(_money_line(finalist), indent=2),
         *_wrap(_latency_line(option), indent=2),
         *_wrap(_trust_line(option), indent=2),
@@ -70,8 +70,9 @@ def _money_line(finalist: Finalist) -> str:
     return line
 
 
-def _idle(money: MoneyView | None) -> str:
-    return f", {money.idle} of it for idle GPUs" if money and money.idle else ""
+def _idle(finalist: Finalist) -> str:
+    money = finalist.money
+    return f", {money.idle} of it for idle {finalist.option.units}" if money and money.idle else ""
 
 
 def _bill(money: MoneyView | None) -> list[str]:
@@ -182,13 +183,12 @@ def _alternatives(view: PlanView) -> list[str]:
         )
         for option in shown
     ]
+    offer = f"{view.hardware_units}, offer"
     more = len(view.options) - len(shown)
     tail = [f"  and {more} more; --format csv lists them all"] if more else []
     return [
         f"Options, best first ({len(view.options)} within the limits):",
-        *_table(
-            ("", "Option", "N", "GPUs, offer", "USD/month", "USD/M out", "TPOT", "Speedup"), rows
-        ),
+        *_table(("", "Option", "N", offer, "USD/month", "USD/M out", "TPOT", "Speedup"), rows),
         *tail,
         *([_MARKED] if any(not option.plain_offer for option in shown) else []),
     ]

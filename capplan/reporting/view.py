@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from capplan.economics.bill import MONTH_HOURS
+from capplan.estimate.traffic import peak_to_mean
 from capplan.reporting import formatting as fmt, labels
 from capplan.reporting.api_view import ApiView, build_api_view
 from capplan.reporting.guide_view import GuideView, build_guide
@@ -20,9 +21,11 @@ from capplan.reporting.option_view import (
     headlines,
     length_text,
 )
+from capplan.reporting.schedule_view import ScheduleView, build_schedule
 from capplan.schema.pairing import Method
 from capplan.schema.plan import LoadPoint, Plan, PlanOption, Tier
 from capplan.schema.quantity import Quantity
+from capplan.schema.schedule import LengthSchedule
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,10 @@ class Finalist:
     bands: tuple[LengthBand, ...]
     guide: GuideView | None
     money: MoneyView | None
+    schedule: ScheduleView | None
+    """Lengths by batch of the target's best option that drafts."""
+    scheduled: str
+    """That option, where it is another one than this."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,8 @@ class PlanView:
     capplan_version: str
     profiles: tuple[str, ...]
     next_command: str
+    hardware_units: str
+    """What the options are rented by: ``GPUs``, ``CPU hosts``, or ``Hosts`` for both."""
 
 
 def build_view(plan: Plan) -> PlanView:
@@ -114,7 +123,7 @@ def build_view(plan: Plan) -> PlanView:
         rejected_total=fmt.count(sum(rejection.count for rejection in plan.rejections)),
         assumptions=_assumptions(plan),
         advice=plan.advice,
-        apis=tuple(build_api_view(found) for found in plan.api_comparisons),
+        apis=tuple(build_api_view(found, _best_units(plan)) for found in plan.api_comparisons),
         request=_request_rows(plan),
         candidates=fmt.count(plan.candidates),
         created_at=plan.created_at,
@@ -122,6 +131,7 @@ def build_view(plan: Plan) -> PlanView:
         capplan_version=plan.capplan_version,
         profiles=plan.profiles,
         next_command=_next_command(plan),
+        hardware_units=_hardware_units(plan),
     )
 
 
@@ -153,7 +163,22 @@ def _finalist(plan: Plan, rank: int, option: PlanOption) -> Finalist:
         bands=_bands(option.load_curve),
         guide=build_guide(option),
         money=build_money(option),
+        schedule=build_schedule(_schedule_of(plan, option.target)),
+        scheduled=_scheduled_other(plan, option),
     )
+
+
+def _schedule_of(plan: Plan, target: str) -> LengthSchedule | None:
+    return next((found for found in plan.schedules if found.target == target), None)
+
+
+def _scheduled_other(plan: Plan, option: PlanOption) -> str:
+    """Name the option that was scheduled, where a plain one was ranked before it."""
+    found = _schedule_of(plan, option.target)
+    if found is None or found.origin == f"option {option.id}":
+        return ""
+    named = (other for other in plan.options if found.origin == f"option {other.id}")
+    return next((labels.option_title(other) for other in named), "")
 
 
 def saving(option: Quantity, baseline: Quantity) -> Quantity:
@@ -246,6 +271,7 @@ def _request_rows(plan: Plan) -> tuple[Pair, ...]:
     rows = [
         Pair("Budget", f"{fmt.usd_unit(request.budget_usd_per_month)} a month"),
         Pair("Load", _load_text(plan)),
+        *_peak_rows(plan),
         Pair("Prompt, output", f"{load.prompt_tokens:,} and {load.output_tokens:,} tokens"),
         Pair("Temperature", f"{load.temperature:g}"),
     ]
@@ -257,6 +283,23 @@ def _request_rows(plan: Plan) -> tuple[Pair, ...]:
         if limit is not None:
             rows.append(Pair(name, fmt.milliseconds(limit)))
     return tuple(rows)
+
+
+def _hardware_units(plan: Plan) -> str:
+    named = {option.units for option in plan.options}
+    return named.pop() if len(named) == 1 else "Hosts" if named else "GPUs"
+
+
+def _best_units(plan: Plan) -> str:
+    return plan.options[0].units if plan.options else "GPUs"
+
+
+def _peak_rows(plan: Plan) -> tuple[Pair, ...]:
+    load = plan.request.workload
+    if load.arrival is None:
+        return ()
+    ratio = peak_to_mean(load, float(plan.request.hours_per_month))
+    return (Pair("Peak", f"{ratio:.2f} times the mean; replicas and latencies are for it"),)
 
 
 def _load_text(plan: Plan) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field
 
@@ -24,6 +25,10 @@ class Method(StrEnum):
     DFLASH = "dflash"
     DSPARK = "dspark"
     SUFFIX = "suffix"
+
+
+DraftSampleMethod = Literal["greedy", "probabilistic"]
+"""How drafts are drawn: the draft's likeliest token, or a sample of its distribution."""
 
 
 class Pairing(Value):
@@ -62,6 +67,8 @@ class AcceptanceFact(Value):
     """Engine, GPU and batch of the measurement."""
     relative_se: float | None = Field(default=None, ge=0, exclude=True)
     """Relative standard error of a measurement of one's own; published ones give none."""
+    draft_sampling: DraftSampleMethod | None = Field(default=None, exclude=True)
+    """How a measurement of one's own drew its drafts; published ones do not say."""
     source: Source
 
 

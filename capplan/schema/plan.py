@@ -10,10 +10,11 @@ from pydantic import Field
 
 from capplan.schema.audit import GuidePoint
 from capplan.schema.base import Value
-from capplan.schema.pairing import Method
+from capplan.schema.pairing import DraftSampleMethod, Method
 from capplan.schema.price import ApiComparison, Electricity, Exact, MonthlyBill, Purchase
 from capplan.schema.provenance import Kind, Source
 from capplan.schema.quantity import Quantity
+from capplan.schema.schedule import LengthSchedule
 from capplan.schema.workload import Slo, Workload
 
 PLAN_SCHEMA_VERSION = 1
@@ -91,6 +92,9 @@ class AcceptanceFigure(Value):
     with none accepted, so for lookup this lies below accepted over drafted."""
     definition: str
     source: Source
+    draft_sampling: DraftSampleMethod | None = None
+    """How the drafts counted here were drawn; None for lookups, for published figures, which do
+    not say, and in plans of older versions."""
 
 
 class MemoryFigure(Value):
@@ -160,11 +164,13 @@ class PlanOption(Value):
     price_source: Source
     usd_per_gpu_hour: float
     concurrency: int
-    """Requests decoded at once by one replica at the planned load."""
+    """Requests decoded at once by one replica at the planned load; at the peak, where known."""
     max_concurrency: int
     """Largest number of concurrent requests that memory and the limits allow a replica."""
     utilisation: float
     """Planned output tokens over the largest throughput of the replicas."""
+    utilisation_at_peak: float | None = None
+    """The same at the peak that the replicas are for; None where the workload knows no peak."""
     usd_per_month: Quantity
     usd_per_month_idle: float
     """Part of the bill for GPUs that no replica uses (whole nodes)."""
@@ -203,8 +209,20 @@ class PlanOption(Value):
     """Text that starts this option on the engine, if the engine can run it."""
     on_cpu: bool = False
     """Whether it runs on a profiled machine without a GPU."""
+    dtype: str = ""
+    """Number format that a profiled engine ran in; empty for the checkpoint's own."""
     prompt_lookup: tuple[int, int] | None = None
     """Shortest and longest n-gram that was looked up where a profile measured it."""
+
+    @property
+    def unit(self) -> str:
+        """What is rented by the hour: ``GPU``, or ``CPU host`` for a machine without one."""
+        return "CPU host" if self.on_cpu else "GPU"
+
+    @property
+    def units(self) -> str:
+        """The same of several."""
+        return f"{self.unit}s"
 
 
 class Rejection(Value):
@@ -262,6 +280,9 @@ class Plan(Value):
     """A popular guide's checklist and troubleshooting table, applied to the recommended option."""
     api_comparisons: tuple[ApiComparison, ...] = ()
     """The recommended option's bill beside hosted LLMs, cheapest API first."""
+    schedules: tuple[LengthSchedule, ...] = ()
+    """Draft lengths by batch of each target's best option that drafts; empty in plans of older
+    versions."""
     profiles: tuple[str, ...] = ()
     """Ids of the profiles used."""
     candidates: int

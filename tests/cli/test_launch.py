@@ -34,6 +34,11 @@ def plan_of(tmp_path: Path, sample_plans: Any, **option: Any) -> str:
     return str(path)
 
 
+def notes_of(result: Result) -> str:
+    """The comment lines, unwrapped."""
+    return " ".join(result.output.replace("#", "").split())
+
+
 def failure(result: Result) -> CapplanError:
     assert isinstance(result.exception, CapplanError)
     assert result.exception.remedy
@@ -143,6 +148,45 @@ def test_a_plan_for_a_cpu_gives_a_command_without_a_gpu(tmp_path: Path, sample_p
     assert not [flag for flag in flags if "gpu" in flag or "cudagraph" in flag]
     assert "--kv-cache-memory-bytes" in text
     assert '"prompt_lookup_min":2' in text
+
+
+def test_a_cpu_gets_the_version_whose_build_for_it_was_checked(
+    tmp_path: Path, sample_plans: Any
+) -> None:
+    plan = plan_of(tmp_path, sample_plans, on_cpu=True, gpu="profile:x", tensor_parallel=1)
+    assert json.loads(run(plan, "--format", "json").output)["engine"] == "vllm==0.32.0"
+    asked = run(plan, "--format", "json", "--engine", "vllm==0.33").output
+    assert json.loads(asked)["engine"] == "vllm==0.33.0"
+
+
+def test_names_that_are_no_folder_are_said(tmp_path: Path, sample_plans: Any) -> None:
+    plan = plan_of(tmp_path, sample_plans, target="demo-target", draft="demo-draft")
+    assert "launch --target-path FOLDER --draft-path FOLDER" in notes_of(run(plan))
+    half = notes_of(run(plan, "--target-path", "/m/t"))
+    assert "capplan launch --draft-path FOLDER" in half
+    whole = run(plan, "--target-path", "/m/t", "--draft-path", "/m/d")
+    assert "FOLDER" not in whole.output
+
+
+def test_drafts_are_drawn_as_the_plan_counted_them_unless_asked(
+    tmp_path: Path, sample_plans: Any
+) -> None:
+    figure = sample_plans.make_option().acceptance
+    counted = figure.model_copy(update={"draft_sampling": "greedy"})
+    plan = plan_of(tmp_path, sample_plans, acceptance=counted)
+    text = run(plan).output  # the sample's traffic is at temperature 0.7
+    assert '"draft_sample_method":"greedy"' in text
+    assert "greedy, as the plan's acceptance was counted" in text
+    asked = run(plan, "--draft-sampling", "probabilistic").output
+    assert '"draft_sample_method":"probabilistic"' in asked
+    assert "was counted with greedy ones" in " ".join(asked.replace("#", "").split())
+
+
+def test_an_engine_runs_in_the_number_format_that_was_profiled(
+    tmp_path: Path, sample_plans: Any
+) -> None:
+    assert "--dtype float32" in run(plan_of(tmp_path, sample_plans, dtype="float32")).output
+    assert "--dtype bfloat16" in run(plan_of(tmp_path, sample_plans)).output  # the checkpoint's
 
 
 def test_an_old_command_is_rewritten_with_reasons(tmp_path: Path) -> None:

@@ -236,3 +236,17 @@ def test_of_fewer_sequences_only_the_most_that_fit_are_offered() -> None:
     result = memory("openai/gpt-oss-120b", "--gpu", "h100-sxm-80gb", "--context", "128K")
     assert result.return_value == 3
     assert result.output.count("--max-num-seqs") == 1
+
+
+@pytest.mark.parametrize("version", ["9", "0.34", "1.0.2"])
+def test_a_version_nobody_has_read_is_refused_with_those_that_are_known(version: str) -> None:
+    error = memory(*QWEN_32B, "--tp", "2", "--engine-version", version).exception
+    assert isinstance(error, RequestError)
+    assert f"vllm {version} allots memory" in error.message
+    assert "up to 0.33" in error.remedy
+    assert "0.21" in error.remedy
+
+
+@pytest.mark.parametrize("version", ["0.33.1", "0.32.0", "0.6", "0.33rc1"])
+def test_patches_of_a_known_version_and_older_ones_are_taken(version: str) -> None:
+    assert answer(*QWEN_32B, "--tp", "2", "--engine-version", version)["fits"]

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 import capplan
+from capplan.api.adaptive import schedule
+from capplan.api.schedule_loads import ScheduleWishes
 from capplan.cli.main import main
+from capplan.profiles.store import load_profile, save_profile
 
 QWEN = ("--target", "Qwen/Qwen3-32B")
 FEASIBLE = (*QWEN, "--budget", "20000", "--rate", "2", "--gpu", "h100-sxm-80gb")
@@ -265,3 +268,55 @@ def test_the_example_of_a_missed_limit_is_the_nearest_miss(run: Any) -> None:
     # one H100 alone takes tens of milliseconds for this LLM
     assert best_ms < 10
     assert missed["example"] in plan["verdict"]["needed"]
+
+
+@pytest.fixture
+def cpu_plan(run: Any, tmp_path: Path, synthetic: Any) -> Path:
+    profile, plan = tmp_path / "profile.json", tmp_path / "plan.json"
+    save_profile(profile, *synthetic.profile())
+    outcome = run(
+        "--profile", str(profile), "--gpu-price", "profile=0.10", "--budget", "200",
+        "--prompt-tokens", "64", "--output-tokens", "32", "--plan-json", str(plan),
+    )  # fmt: skip
+    assert outcome.code == 0
+    return plan
+
+
+def test_a_profile_of_a_cpu_is_launched_as_capplan_launch_would(cpu_plan: Path) -> None:
+    plan = capplan.load_plan(cpu_plan)
+    assert plan.options
+    for rank, option in enumerate(plan.options, start=1):
+        assert option.on_cpu
+        assert "vllm serve" in option.launch
+        assert capplan.launch(plan, rank=rank).text.strip() == option.launch
+
+
+def test_passes_of_torch_are_said_to_be_no_steps_of_the_engine(
+    run: Any, tmp_path: Path, synthetic: Any
+) -> None:
+    found, arrays = synthetic.profile()
+    in_torch = found.backend.model_copy(update={"name": "torch"})
+    save_profile(tmp_path / "p.json", found.model_copy(update={"backend": in_torch}), arrays)
+    outcome = run(
+        "--profile", str(tmp_path / "p.json"), "--gpu-price", "profile=0.10", "--budget", "200"
+    )
+    said = " ".join(outcome.out.replace("#", "").split())
+    assert "capplan profile --backend vllm times them" in said
+
+
+def test_a_machine_without_a_gpu_is_a_cpu_host_in_all_sentences(cpu_plan: Path) -> None:
+    plan = capplan.load_plan(cpu_plan)
+    assert "(CPU host)" in plan.verdict.sentence
+    (price,) = (one for one in plan.assumptions if one.name == "Price")
+    assert "a CPU host-hour" in price.value
+
+
+def test_a_plan_holds_the_lengths_that_capplan_schedule_computes(cpu_plan: Path) -> None:
+    plan = capplan.load_plan(cpu_plan)
+    (held,) = plan.schedules
+    profile = load_profile(cpu_plan.with_name("profile.json"))
+    contexts = tuple(row.context_tokens for row in held.at_context)
+    assert len(contexts) == 3
+    computed = schedule(plan, ScheduleWishes(contexts=contexts), profiles=[profile])
+    assert computed == held
+    assert held.captured_tokens is None  # a CPU captures no graphs

@@ -29,8 +29,6 @@ def command(*words):
         text=True,
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-        # a shell that starts the tests in the background leaves SIGINT ignored to all of them
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

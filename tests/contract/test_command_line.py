@@ -92,7 +92,7 @@ def test_an_example_uses_options_that_exist(example: list[str]) -> None:
 
 def _needs_more(example: list[str]) -> bool:
     """Whether an example reads a file of its user, a device, standard input or the network."""
-    files = re.compile(r"(\./|[\w.-]+\.(json|csv|prom|log|jsonl)$|\w+/$)")
+    files = re.compile(r"(\./|[\w.-]+\.(json|csv|prom|log|jsonl|yaml)$|\w+/$)")
     inputs = [word for before, word in pairwise(example) if before != "-o"]
     elsewhere = example[0] in ("profile", "watch") or {"refresh", "--online", "-"} & set(example)
     return bool(elsewhere) or any(files.match(word) for word in inputs)

@@ -20,7 +20,7 @@ from capplan.estimate.curves import AcceptanceCurve
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
 from capplan.planning.drafting import Drafting, head_spec
-from capplan.planning.evaluate import Grid
+from capplan.planning.grid import Grid
 from capplan.planning.hardware import HardwareChoice, evaluate_catalogue
 from capplan.planning.inputs import PlanInputs
 from capplan.schema.gpu import GpuSpec

@@ -14,7 +14,7 @@ from capplan.estimate.steptime import DatasheetStep, HardwareGroup
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
 from capplan.planning.drafting import NO_DRAFTING, Drafting
-from capplan.planning.evaluate import Grid
+from capplan.planning.grid import Grid
 from capplan.planning.hardware import HardwareChoice, evaluate_catalogue
 from capplan.planning.heads import head_spec
 from capplan.planning.inputs import PlanInputs

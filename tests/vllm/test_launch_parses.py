@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 
 from capplan.deploy.command import render_command
 from capplan.deploy.fields import SPECULATIVE_KEYS, speculative_key_known
+from capplan.deploy.from_option import LaunchChoices, settings_from_option
 from capplan.deploy.graph_sizes import graph_sizes
 from capplan.deploy.known_flags import flags_of
 from capplan.deploy.kubernetes import render_kubernetes
@@ -359,6 +360,24 @@ def test_gpu_flags_are_parsed_to_what_was_meant(
     assert parsed.max_cudagraph_capture_size == settings.graph_sizes[-1]
     assert parsed.speculative_config["method"] == method.value
     assert parsed.speculative_config.get("draft_tensor_parallel_size", 2) == 2
+
+
+@pytest.mark.parametrize(
+    ("counted", "asked"),
+    [("greedy", "greedy"), ("probabilistic", "probabilistic"), (None, "greedy")],
+)
+def test_the_engine_is_asked_for_the_drafts_that_the_plan_counted(
+    engine: Engine, checkpoints: Path, sample_plans: Any, counted: str | None, asked: str
+) -> None:
+    figure = sample_plans.make_option().acceptance
+    option = sample_plans.make_option(
+        acceptance=figure.model_copy(update={"draft_sampling": counted})
+    )
+    choices = LaunchChoices(
+        target=str(checkpoints / "target"), draft=str(checkpoints / "draft_model")
+    )
+    words = shell_words(render_command(settings_from_option(option, choices), engine.version))
+    assert engine.parsed(words).speculative_config["draft_sample_method"] == asked
 
 
 @pytest.mark.parametrize(

@@ -209,8 +209,6 @@ def test_watch_and_observe_live_through_a_kill_and_a_new_start(
             stderr=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            # a shell that starts the tests in the background leaves SIGINT ignored to all of them
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         watched(watcher, lambda: len(polls_up(polls)) >= 5 and file.exists(), polls)
         server.kill()

@@ -107,7 +107,9 @@ def test_every_flag_and_key_is_known_to_its_version(
         draft=None if method is Method.NONE else "a/b",
         num_speculative_tokens=0 if method is Method.NONE else 3,
     )
-    words = server_words(settings_from_option(option, LaunchChoices(temperature=0.7)), version)
+    words = server_words(
+        settings_from_option(option, LaunchChoices(draft_sampling="probabilistic")), version
+    )
     known = flags_of(version)
     flags = [word for word in words if word.startswith("--")]
     assert set(flags) <= known.keys()

@@ -10,10 +10,12 @@ from capplan.deploy.fields import Place, engine_keywords, values_at
 from capplan.deploy.from_option import (
     LaunchChoices,
     context_limit,
+    counted_sampling,
     pair_config,
     settings_from_option,
     unsupported_reason,
 )
+from capplan.deploy.notes import launch_notes
 from capplan.deploy.settings import Settings
 from capplan.deploy.versions import parse_version
 from capplan.errors import RequestError
@@ -68,7 +70,7 @@ def test_a_draft_runs_over_the_gpus_of_its_target(
 
 
 def test_without_speculation_nothing_is_said_of_it(sample_plans: Any) -> None:
-    baseline = settings(sample_plans.make_baseline(), temperature=1.0)
+    baseline = settings(sample_plans.make_baseline(), draft_sampling="probabilistic")
     assert "speculative_config" not in engine_keywords(baseline, V33)
 
 
@@ -139,8 +141,9 @@ def test_the_memory_share_is_rounded_down(sample_plans: Any, share: float, state
 
 
 def test_a_cpu_gets_a_kv_pool_and_nothing_of_a_gpu(sample_plans: Any) -> None:
-    option = sample_plans.make_option(on_cpu=True, tensor_parallel=1, max_concurrency=4)
-    keywords = engine_keywords(settings(option, max_model_len=1024, temperature=0.7), V32)
+    option = counted(sample_plans, "probabilistic", on_cpu=True, tensor_parallel=1,
+                     max_concurrency=4)  # fmt: skip
+    keywords = engine_keywords(settings(option, max_model_len=1024), V32)
     assert not {key for key in keywords if "gpu" in key or "cudagraph" in key}
     needed = 188416 * 1024 * 4
     assert keywords["kv_cache_memory_bytes"] >= needed
@@ -148,27 +151,58 @@ def test_a_cpu_gets_a_kv_pool_and_nothing_of_a_gpu(sample_plans: Any) -> None:
     assert keywords["speculative_config"]["draft_sample_method"] == "greedy"
 
 
+def counted(sample_plans: Any, sampling: str | None, **option: Any) -> Any:
+    """An option whose acceptance was counted with such drafts."""
+    figure = sample_plans.make_option().acceptance
+    acceptance = figure.model_copy(update={"draft_sampling": sampling})
+    return sample_plans.make_option(acceptance=acceptance, **option)
+
+
 @pytest.mark.parametrize(
-    ("method", "temperature", "expected"),
+    ("method", "sampling", "expected"),
     [
-        (Method.DRAFT_MODEL, 0.0, "greedy"),
-        (Method.DRAFT_MODEL, 0.7, "probabilistic"),
-        (Method.MTP, 0.7, "probabilistic"),
-        (Method.PEAGLE, 0.7, None),
-        (Method.NGRAM, 0.7, None),
+        (Method.DRAFT_MODEL, "greedy", "greedy"),
+        (Method.DRAFT_MODEL, "probabilistic", "probabilistic"),
+        (Method.MTP, "probabilistic", "probabilistic"),
+        (Method.EAGLE3, None, "greedy"),
+        (Method.PEAGLE, "probabilistic", None),
+        (Method.NGRAM, None, None),
     ],
 )
-def test_drafts_are_drawn_as_the_temperature_asks(
-    sample_plans: Any, method: Method, temperature: float, expected: str | None
+def test_drafts_are_drawn_as_the_plans_acceptance_was_counted(
+    sample_plans: Any, method: Method, sampling: str | None, expected: str | None
 ) -> None:
-    option = sample_plans.make_option(method=method, draft=HEAD)
-    assert speculative(option, temperature=temperature).get("draft_sample_method") == expected
+    option = counted(sample_plans, sampling, method=method, draft=HEAD)
+    assert speculative(option).get("draft_sample_method") == expected
+
+
+def test_whoever_launches_may_draw_drafts_otherwise(sample_plans: Any) -> None:
+    option = counted(sample_plans, "greedy")
+    config = speculative(option, draft_sampling="probabilistic")
+    assert config["draft_sample_method"] == "probabilistic"
+
+
+@pytest.mark.parametrize(
+    ("asked", "sampling", "said"),
+    [
+        (None, "greedy", "greedy, as the plan's acceptance was counted"),
+        (None, "probabilistic", "draft's distribution, as the plan's acceptance was counted"),
+        (None, None, "does not say how its drafts were drawn"),
+        ("probabilistic", "greedy", "acceptance was counted with greedy ones"),
+        ("greedy", "probabilistic", "acceptance was counted with drawn ones"),
+    ],
+)
+def test_the_text_says_whether_the_plan_counted_such_drafts(
+    sample_plans: Any, asked: str | None, sampling: str | None, said: str
+) -> None:
+    option = counted(sample_plans, sampling)
+    made = settings(option, draft_sampling=asked)
+    notes = launch_notes(made, V33, 0.7, counted=counted_sampling(option))
+    assert len([note for note in notes if said in note]) == 1
 
 
 def test_mapped_vocabularies_draft_greedily(sample_plans: Any) -> None:
-    config = speculative(
-        sample_plans.make_option(), temperature=0.7, heterogeneous_vocabulary=True
-    )
+    config = speculative(counted(sample_plans, "probabilistic"), heterogeneous_vocabulary=True)
     assert config["use_heterogeneous_vocab"] is True
     assert config["draft_sample_method"] == "greedy"
 

@@ -24,10 +24,21 @@ def page(sample_plans: Any) -> str:
 @pytest.fixture(scope="module")
 def evil_plan(sample_plans: Any) -> Plan:
     option = sample_plans.make_option(
-        target=EVIL, draft=EVIL, gpu_name=EVIL, provider=EVIL, launch=EVIL, warnings=(EVIL,)
+        id=EVIL,
+        target=EVIL,
+        draft=EVIL,
+        gpu_name=EVIL,
+        provider=EVIL,
+        launch=EVIL,
+        warnings=(EVIL,),
     )
     verdict = sample_plans.make_plan().verdict.model_copy(update={"sentence": EVIL})
-    return sample_plans.make_plan(options=(option,), verdict=verdict, advice=(EVIL,))
+    schedule = sample_plans.length_schedule(
+        target=EVIL, origin=EVIL, reason=EVIL, load=EVIL, notes=(EVIL,)
+    )
+    return sample_plans.make_plan(
+        options=(option,), verdict=verdict, advice=(EVIL,), schedules=(schedule,)
+    )
 
 
 def _policy(page: str) -> str:
@@ -72,6 +83,7 @@ def test_sections_come_in_order(page: str) -> None:
         "cost-1",
         "apis",
         "load-1",
+        "lengths-1",
         "alternatives",
         "rejections",
         "guide-1",
