@@ -20,7 +20,7 @@ DEMO_RENTED_TARGET ?= meta-llama/Llama-3.1-8B-Instruct
 DEMO_MINUTES ?= $(if $(wildcard $(PROFILE)),0.5,2)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-vllm lint check format device-wheels clean
+.PHONY: help demo test test-vllm test-ray bench lint check format device-wheels clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,13 @@ test: $(VENV)/.dev ## Run the tests
 test-vllm: ## Run the tests that need a real vLLM, in an environment of their own
 	python=$$(tools/vllm_environment.sh $(PYTHON)) && \
 		PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 "$$python" -m pytest -m vllm tests/vllm
+
+test-ray: ## Run the tests that need a real Ray cluster, in an environment of their own
+	python=$$(tools/ray_environment.sh $(PYTHON)) && \
+		PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 "$$python" -m pytest -m ray tests/ray
+
+bench: $(VENV)/.dev ## Print how fast plans are searched, beside other tools' figures
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search.py
 
 lint: $(VENV)/.dev ## Style, types and import contracts
 	$(BIN)/ruff check .

@@ -1,6 +1,12 @@
 """Types of the public names, for checkers and editors; they load on first use (__init__.py)."""
 
 from capplan.api.adaptive import schedule as schedule
+from capplan.api.answers import (
+    Commitment as Commitment,
+    Questions as Questions,
+    Spot as Spot,
+    answer_what_if as answer_what_if,
+)
 from capplan.api.batch import run_batch as run_batch
 from capplan.api.calibration import calibrate as calibrate
 from capplan.api.comparing import diff as diff
@@ -55,6 +61,7 @@ from capplan.planning.scenarios import ScenarioGrid as ScenarioGrid
 from capplan.profiles.calibration_file import load_calibration as load_calibration
 from capplan.profiles.store import load_profile as load_profile
 from capplan.reporting.frame import to_frame as to_frame
+from capplan.schema.answers import PlanAnswers as PlanAnswers
 from capplan.schema.arrival import Arrival as Arrival
 from capplan.schema.llm import LlmSpec as LlmSpec
 from capplan.schema.memory import (

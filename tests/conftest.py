@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,11 @@ import pytest
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that starts the tests in the background leaves Ctrl-C ignored, here and in children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _helper(name: str) -> ModuleType:

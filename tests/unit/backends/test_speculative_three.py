@@ -133,8 +133,9 @@ def test_the_demo_target_writes_the_same_with_three_levels() -> None:
         for folder in folders
     )
     middle = MeteredLlm.of(target)
-    text = embedded_prompts().by_task["maths"][0].text
-    prompt = tuple(target.tokenizer(text).input_ids)
+    chat = [{"role": "user", "content": embedded_prompts().by_task["maths"][0].text}]
+    ids = target.tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)
+    prompt = tuple(ids)
     cold = SamplingPoint(temperature=0, max_tokens=16, seed=0)
     ways = {"plain": Levels((target,), ()), "three": Levels((target, middle, small), (4, 3))}
     found = run_ways(ways, [prompt], cold)

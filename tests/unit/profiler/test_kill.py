@@ -15,9 +15,6 @@ from capplan.profiles.store import load_profile
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = """
-import signal
-# a test run in the background ignores Ctrl-C, and its children would inherit that
-signal.signal(signal.SIGINT, signal.default_int_handler)
 import resource, signal, sys, time
 from pathlib import Path
 from capplan.errors import CapplanError
