@@ -210,7 +210,9 @@ def test_watch_and_observe_live_through_a_kill_and_a_new_start(
             stdout=subprocess.PIPE,
             text=True,
         )
-        watched(watcher, lambda: len(polls_up(polls)) >= 5 and file.exists(), polls)
+        watched(watcher, file.exists, polls)  # the observer has looked once
+        before = len(polls_up(polls))
+        watched(watcher, lambda: len(polls_up(polls)) >= before + 5, polls)
         server.kill()
         watched(watcher, lambda: polls[-1].state == "gone", polls)
         server.start()
