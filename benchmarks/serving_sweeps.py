@@ -14,6 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from serving_sweep_runs import Point, plain_points, speculative_points, why_unused
@@ -119,10 +120,10 @@ def simulate_published() -> tuple[list[Point], list[Point], dict[str, int]]:
     return plain, speculative, dict(left_out)
 
 
-def show(title: str, found: dict[str, object]) -> None:
+def show(title: str, found: dict[str, Any]) -> None:
     """Print one table."""
     print(f"{title}; anchor: {found['anchor']}")
-    for sweep in found["sweeps"]:  # type: ignore[attr-defined]
+    for sweep in found["sweeps"]:
         errors = [sweep[name] for name in ("tpot", "ttft", "tokens_per_s")]
         shown = ("     -" if error is None else f"{error:6.1%}" for error in errors)
         head = f"{sweep['sweep'][:70]:<70} {sweep['points']:>4} x{sweep['factor']:.2f}"

@@ -1,4 +1,4 @@
-"""Options that ``schedule`` and ``simulate`` share."""
+"""Options that ``schedule``, ``simulate`` and ``load`` share."""
 
 from __future__ import annotations
 
@@ -45,6 +45,21 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def plan_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--option``, and ``--profile`` and ``--calibration`` that a plan was made with."""
+    path = click.Path(path_type=Path)
+    made_with = "That a plan was made with."
+    for option in (
+        click.option("--calibration", "calibrations", multiple=True, type=path, help=made_with),
+        click.option("--profile", "profiles", multiple=True, type=path, help=made_with),
+        click.option(
+            "--option", "rank", type=click.IntRange(min=1), help="Option of a plan, by rank."
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def to_file_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from capplan.cli.examples import examples
-from capplan.cli.length_options import deliver_value, to_file_options
+from capplan.cli.length_options import deliver_value, plan_options, to_file_options
 
 _EXAMPLES = examples(
     "load profile.json",
@@ -107,21 +107,7 @@ class _Step:
     help="To simulate at each rate.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="Of arrivals and drafts.")
-@click.option("--option", "rank", type=click.IntRange(min=1), help="Option of a plan, by rank.")
-@click.option(
-    "--profile",
-    "profiles",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="That a plan was made with.",
-)
-@click.option(
-    "--calibration",
-    "calibrations",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="That a plan was made with.",
-)
+@plan_options
 @to_file_options
 def command(
     file: Path,

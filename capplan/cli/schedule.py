@@ -8,7 +8,12 @@ from typing import Any
 import click
 
 from capplan.cli.examples import examples
-from capplan.cli.length_options import BatchShares, deliver_value, to_file_options
+from capplan.cli.length_options import (
+    BatchShares,
+    deliver_value,
+    plan_options,
+    to_file_options,
+)
 
 _EXAMPLES = examples(
     "schedule profile.json",
@@ -27,21 +32,7 @@ _EXAMPLES = examples(
     type=click.FloatRange(min=0, min_open=True),
     help="Mean of one replica, spread as Poisson; a plan's own by default.",
 )
-@click.option("--option", "rank", type=click.IntRange(min=1), help="Option of a plan, by rank.")
-@click.option(
-    "--profile",
-    "profiles",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="That a plan was made with.",
-)
-@click.option(
-    "--calibration",
-    "calibrations",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="That a plan was made with.",
-)
+@plan_options
 @click.option("--temperature", type=click.FloatRange(min=0), help="Of the traffic.")
 @click.option("--task", help="Of the traffic, as the profile names it.")
 @click.option(
