@@ -50,7 +50,7 @@ test: $(VENV)/.dev ## Run the tests
 # Threads of one core each: on a small machine the libraries otherwise fight over the cores.
 test-vllm: ## Run the tests that need a real vLLM, in an environment of their own
 	python=$$(tools/vllm_environment.sh $(PYTHON)) && \
-		PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 "$$python" -m pytest -m vllm tests/vllm
+		PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 "$$python" -m pytest -m vllm tests/vllm $(PYTEST_ARGS)
 
 test-ray: ## Run the tests that need a real Ray cluster, in an environment of their own
 	python=$$(tools/ray_environment.sh $(PYTHON)) && \
