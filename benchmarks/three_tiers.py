@@ -127,7 +127,8 @@ def without_layers(target: Path, left_out: Sequence[int], into: Path) -> Path:
     """Write the target's layers but some, renumbered, as one file of layers."""
     kept: dict[str, torch.Tensor] = {}
     with safe_open(target / WEIGHTS, framework="pt") as weights:
-        names = [name for name in weights.keys() if name.startswith("model.layers.")]  # noqa: SIM118
+        every = weights.keys()  # a safetensors handle is no mapping: it has no __iter__
+        names = [name for name in every if name.startswith("model.layers.")]
         numbers = sorted({int(name.split(".")[2]) for name in names} - set(left_out))
         for place, number in enumerate(numbers):
             prefix = f"model.layers.{number}."
