@@ -25,6 +25,7 @@
     ├── MissingPackageError      exit 1   an optional package is missing; gives the install line
     ├── MetricsError             exit 1   text that is no metrics exposition, or of no known engine
     ├── ServerError              exit 1   a server that does not answer, or not as it should
+    ├── UnreadableFileError      exit 1   a file from outside: absent, too large, too deep, damaged
     ├── StorageError             exit 1   a file could not be written (disk full, no permission)
     ├── JobsFileError            exit 1   a file of jobs that cannot be run as it stands
     ├── ExecutorError            exit 1   a cluster that does not answer, a folder another run uses
@@ -52,12 +53,22 @@ class CapplanError(Exception):
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.remedy = remedy
+        self.message = _within(message)
+        self.remedy = _within(remedy)
 
     def __str__(self) -> str:
         """Message and remedy on separate lines."""
         return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+
+
+_LONGEST_TEXT = 4_000
+"""Characters: what is quoted from a file may be as long as the file."""
+
+
+def _within(text: str) -> str:
+    """Return a text that can be shown: of bounded length, without halves of characters."""
+    short = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]} ..."
+    return short.encode("utf-8", errors="replace").decode("utf-8")
 
 
 class RequestError(CapplanError):
@@ -166,6 +177,34 @@ class MetricsError(CapplanError):
 
 class ServerError(CapplanError):
     """A server that does not answer, or not as an inference server does."""
+
+
+class UnreadableFileError(CapplanError):
+    """A file or text from outside that cannot be read; readers make an error of their own of it.
+
+    Parameters
+    ----------
+    what
+        Its path, or what it is called.
+    reason
+        Why, as a clause without an end: ``it has 5 MB, a workload at most 1 MB``.
+    remedy
+        How to mend it.
+    line
+        Where, if that is known; counted from 1.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        reason: str,
+        remedy: str = "Check that it is the file that was meant, or fetch it again.",
+        *,
+        line: int | None = None,
+    ) -> None:
+        super().__init__(f"Cannot read {what}: {reason}.", remedy)
+        self.reason = reason
+        self.line = line
 
 
 class StorageError(CapplanError):

@@ -7,9 +7,11 @@ that :mod:`profiler.protocol` times one by one cannot be had; its steps and coun
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from capplan.errors import EngineError
 from capplan.schema.pairing import Method
 from capplan.schema.profile import (
     Backend as BackendRecord,
@@ -195,3 +197,38 @@ class EngineFactory(Protocol):
 
     def start(self, configuration: Configuration) -> RunningEngine:
         """Start a fresh engine. Errors are ``capplan.errors`` with a remedy."""
+
+
+class EnginePool:
+    """The engines that are up, by configuration."""
+
+    def __init__(self, factory: EngineFactory, *, beside: bool) -> None:
+        self._factory = factory
+        self._up: dict[Configuration, RunningEngine] = {}
+        self.beside = beside
+        """Whether the plain engine may stay up while another one runs."""
+
+    def get(self, configuration: Configuration) -> RunningEngine:
+        """Return a running engine; what must make room for it is stopped first."""
+        if configuration not in self._up:
+            for other in list(self._up):
+                if not (self.beside and PLAIN in (other, configuration)):
+                    self.stop(other)
+            self._up[configuration] = self._factory.start(configuration)
+        return self._up[configuration]
+
+    def is_up(self, configuration: Configuration) -> bool:
+        """Whether an engine runs."""
+        return configuration in self._up
+
+    def stop(self, configuration: Configuration) -> None:
+        """Stop an engine, if it is up."""
+        engine = self._up.pop(configuration, None)
+        if engine is not None:
+            engine.close()
+
+    def close(self) -> None:
+        """Stop them all."""
+        for configuration in list(self._up):
+            with suppress(EngineError):
+                self.stop(configuration)

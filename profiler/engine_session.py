@@ -7,7 +7,7 @@ one engine fills, they run one after the other, the plain one first and last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -15,42 +15,23 @@ from pydantic import ValidationError
 
 from capplan.errors import CapplanError, EngineError, Interrupted, RequestError
 from capplan.profiles.store import StoredProfile
-from capplan.schema.pairing import Method
-from capplan.schema.profile import Device
-from profiler.engine import (
-    GPU_MEMORY_UTILIZATION,
-    PLAIN,
-    Configuration,
-    EngineFactory,
-    EngineRequest,
-    RunningEngine,
-)
+from profiler.engine import PLAIN, Configuration, EngineFactory, EnginePool, RunningEngine
 from profiler.engine_measures import EngineBench, Texts, measured_points
 from profiler.engine_plan import (
-    EngineGrid,
     EnginePlan,
     EnginePoint,
-    Stage,
     StartPoint,
-    StepsPoint,
     SyntheticPoint,
     TextPoint,
-    engine_grid,
-    engine_plan,
     label,
 )
-from profiler.environment import describe
-from profiler.ledger import Ledger, begun_profile, open_ledger
-from profiler.prompts import PromptSet, too_long_error
-from profiler.registry import demo_target, null_telemetry
+from profiler.engine_setup import EngineSetup, one_at_a_time
+from profiler.ledger import Ledger
+from profiler.prompts import PromptSet
 from profiler.request import SessionRequest
-from profiler.schedule import Pace, Progress
+from profiler.schedule import Pace, Progress, Setbacks
 from profiler.telemetry.base import Telemetry
 from profiler.timing.clock import Clock
-
-ROOM_TOKENS = 64
-"""Context beyond the longest one timed: the steps themselves, and drafts of the last one."""
-SHORTEST_MAX_LEN = 1024
 
 
 def run_engine(
@@ -69,7 +50,7 @@ def run_engine(
             "counted.",
             "Leave --weights away, or time the shape alone with --backend torch.",
         )
-    run = _Run(request, prompts, earlier, factory, clock, on_progress)
+    run = _Run(EngineSetup(request, prompts, factory), earlier, clock, on_progress)
     try:
         return run.steps(watch)
     except KeyboardInterrupt:
@@ -78,194 +59,63 @@ def run_engine(
         run.engines.close()
 
 
-class _Engines:
-    """The engines that are up, by configuration."""
-
-    def __init__(self, factory: EngineFactory, *, beside: bool) -> None:
-        self._factory = factory
-        self._up: dict[Configuration, RunningEngine] = {}
-        self.beside = beside
-        """Whether the plain engine may stay up while another one runs."""
-
-    def get(self, configuration: Configuration) -> RunningEngine:
-        """Return a running engine; what must make room for it is stopped first."""
-        if configuration not in self._up:
-            for other in list(self._up):
-                if not (self.beside and PLAIN in (other, configuration)):
-                    self.stop(other)
-            self._up[configuration] = self._factory.start(configuration)
-        return self._up[configuration]
-
-    def is_up(self, configuration: Configuration) -> bool:
-        """Whether an engine runs."""
-        return configuration in self._up
-
-    def stop(self, configuration: Configuration) -> None:
-        """Stop an engine, if it is up."""
-        engine = self._up.pop(configuration, None)
-        if engine is not None:
-            engine.close()
-
-    def close(self) -> None:
-        """Stop them all."""
-        for configuration in list(self._up):
-            with suppress(EngineError):
-                self.stop(configuration)
-
-
 @dataclass
 class _Run:
     """The state of one run; ``steps`` is its order."""
 
-    request: SessionRequest
-    prompts: PromptSet
+    setup: EngineSetup
     earlier: StoredProfile | None
-    factory: EngineFactory
     clock: Clock
     on_progress: Callable[[Progress], None]
-    engines: _Engines = field(init=False)
+    engines: EnginePool = field(init=False)
     ledger: Ledger | None = None
     done: int = 0
     planned: int = 0
     complete: bool = True
+    setbacks: Setbacks = field(default_factory=lambda: Setbacks(str))
 
     def __post_init__(self) -> None:
-        self.engines = _Engines(self.factory, beside=self.factory.device_kind() == "cpu")
+        self.request, self.factory = self.setup.request, self.setup.factory
+        self.engines = EnginePool(self.factory, beside=self.factory.device_kind() == "cpu")
 
     def steps(self, watch: Telemetry) -> StoredProfile:
         """Isolation check, start, environment, plan, measure, check again, verdict, write."""
         pace = Pace(self.clock, self.request.budget_s)
-        watch = self.watch_of_engine(watch)
+        watch = self.setup.watch_of_engine(watch)
+        self.setbacks = Setbacks(watch.gone)
         before = watch.isolation(loaded=False)
-        grid, plan = self.plan()
-        self.factory.prepare(self.engine_request(grid, plan))
+        plan = self.setup.plan()
+        demo = self.request.target is None
+        self.progress("fetching the demo LLM" if demo else "finding the checkpoints", None)
+        self.factory.prepare(self.setup.engine_request(plan))
         self.progress("starting the plain engine", None)
         plain = self.engines.get(PLAIN)
-        ledger = self.open_ledger(watch, plain)
+        self.ledger = ledger = self.setup.open_ledger(self.earlier, watch, plain)
         ledger.session_verdicts.append(before)
-        bench = self.bench(grid, plan, plain)
+        bench = self.setup.bench(plan, plain)
         self.measure(bench, plan, ledger, pace)
         self.engines.close()
+        self.setbacks.finish()
         ledger.session_verdicts += [watch.isolation(loaded=False), watch.health()]
+        ledger.session_verdicts.append(self.setbacks.verdict())
         ledger.set_memory(self.factory.memory())
-        ledger.finish(complete=self.complete)
-        return ledger.save(plan.sentinel)
-
-    def watch_of_engine(self, watch: Telemetry) -> Telemetry:
-        """Keep the telemetry if it watches the device that the engine runs on."""
-        seen = watch.device()
-        if seen is not None and seen.kind == "cuda" and self.factory.device_kind() == "cpu":
-            return null_telemetry()
-        return watch
-
-    def plan(self) -> tuple[EngineGrid, EnginePlan]:
-        """Lay out the stages of this device and draft."""
-        kind = self.factory.device_kind()
-        grid = engine_grid(
-            "cuda" if kind == "cuda" else "cpu",
-            self.request.wishes,
-            demo=self.request.target is None,
-        )
-        plan = engine_plan(
-            grid, self.request.wishes, self.method(), synthetic=self.request.synthetic
-        )
-        return grid, plan
-
-    def method(self) -> Method | None:
-        """Return how drafts are made, as far as the request says."""
-        if self.request.method is not None:
-            return self.request.method
-        if self.request.draft:
-            return Method.DRAFT_MODEL
-        return Method.NGRAM if self.request.prompt_lookup else None
-
-    def engine_request(self, grid: EngineGrid, plan: EnginePlan) -> EngineRequest:
-        """Return what every engine of this run is started with."""
-        request = self.request
-        first = "fetching the demo LLM" if request.target is None else "finding the checkpoints"
-        self.progress(first, None)
-        target, target_id = (request.target, None) if request.target else demo_target()
-        return EngineRequest(
-            target=target,
-            target_id=target_id,
-            draft=request.draft,
-            draft_id=request.draft_id,
-            method=self.method(),
-            prompt_lookup=request.prompt_lookup,
-            device=request.device,
-            dtype=request.dtype,
-            tensor_parallel=request.tensor_parallel,
-            max_num_seqs=max(*grid.batches, grid.text_batch),
-            max_model_len=max(
-                max(grid.contexts) + ROOM_TOKENS * (plan.longest + 1),
-                max(grid.prefill_tokens) + 1,
-                SHORTEST_MAX_LEN,
-            ),
-            gpu_memory_utilization=request.gpu_memory_utilization or GPU_MEMORY_UTILIZATION,
-            seed=request.seed,
-        )
-
-    def open_ledger(self, watch: Telemetry, plain: RunningEngine) -> Ledger:
-        """Begin a profile, or go on with the earlier one if the setup is the same."""
-        fresh = begun_profile(
-            request=self.request.identity(self.prompts),
-            environment=describe(self.device(watch)),
-            backend=self.factory.record(plain.facts),
-            target=self.factory.target(),
-            draft=self.factory.draft(),
-            memory=tuple(self.factory.memory()),
-        )
-        left_out = self.prompts.left_out_text if self.prompts.left_out else ""
-        self.ledger = open_ledger(self.request.output, fresh, self.earlier, left_out)
-        self.ledger.peak_memory_bytes_per_s = watch.peak_memory_bytes_per_s()
-        self.ledger.add_engine_memory(plain.facts.memory)
-        for warning in self.factory.warnings():
-            self.ledger.skip("engine version", warning)
-        for what, reason in self.factory.left_out():
-            self.ledger.skip(what, reason)
-        if self.method() is None:
-            self.ledger.skip("acceptance and speculation", "no --draft and no --method was given")
-        return self.ledger
-
-    def device(self, watch: Telemetry) -> Device | None:
-        """Return the GPUs in use; None describes the CPU."""
-        seen = watch.device()
-        if seen is None:
-            return None
-        return seen.model_copy(update={"count": self.request.tensor_parallel})
-
-    def bench(self, grid: EngineGrid, plan: EnginePlan, plain: RunningEngine) -> EngineBench:
-        """Encode the prompts; each must leave room for the text to be generated."""
-        limit = self.factory.max_context() - grid.max_tokens - plan.longest
-        encoded = {}
-        for task, prompts in self.prompts.by_task.items():
-            chosen = prompts[: grid.requests_per_task]
-            ids = plain.encode([prompt.text for prompt in chosen])
-            for prompt, tokens in zip(chosen, ids, strict=True):
-                if len(tokens) > limit:
-                    raise too_long_error(self.prompts.source, prompt, len(tokens), limit)
-            encoded[task] = ids
-        return EngineBench(
-            grid=grid,
-            method=self.method(),
-            prompt_ids=encoded,
-            prompts_sha256=self.prompts.sha256,
-            seed=self.request.seed,
-            longest=plan.longest,
-            graphs=plain.facts.cuda_graphs,
-            max_context=self.factory.max_context(),
-        )
+        ledger.finish(complete=self.complete and not self.setbacks.ends_run)
+        stored = ledger.save(plan.sentinel)
+        if self.setbacks.ends_run:
+            raise self.setbacks.error(self.done, self.planned, self.request.output)
+        return stored
 
     def measure(self, bench: EngineBench, plan: EnginePlan, ledger: Ledger, pace: Pace) -> None:
         """Measure what is missing, stage by stage, saving after every point."""
         there = measured_points(ledger.profile)
         self.planned = sum(len(stage.points) for stage in plan.stages)
         self.done = sum(p in there for stage in plan.stages for p in stage.points)
-        for stage in self.stages(bench, plan):
+        for stage in plan.stages if self.engines.beside else one_at_a_time(plan):
             missing = [point for point in stage.points if point not in there]
             if not missing:
                 continue
-            refusal = self.factory.refusal(stage.configuration)
+            self.setbacks.begin_stage()
+            refusal = self.setbacks.ends_run or self.factory.refusal(stage.configuration)
             if not refusal:
                 refusal = self.started(stage.configuration, ledger, pace)
             for point in missing:
@@ -283,32 +133,10 @@ class _Run:
         missing = [p for stage in plan.stages for p in stage.points if p not in there]
         wanted = {p.temperature for p in missing if isinstance(p, TextPoint)}
         wanted |= {0.0 for p in missing if isinstance(p, SyntheticPoint)}
-        for temperature in sorted(wanted):
+        for temperature in sorted(wanted) if not self.setbacks.refusal else ():
             self.progress(f"plain text at temperature {temperature:g}", None)
             with suppress(EngineError):
                 bench.write_plain(self.engines.get(PLAIN), temperature)
-
-    def stages(self, bench: EngineBench, plan: EnginePlan) -> Iterator[Stage]:
-        """Yield the stages; where engines cannot share the device, plain ones come first and last.
-
-        The plain stage then times and writes what the others are compared with.
-        """
-        if self.engines.beside:
-            yield from plan.stages
-            return
-        plain, *others = plan.stages
-        steps = dict.fromkeys(
-            StepsPoint(0, p.batch, p.context)
-            for stage in others
-            for p in stage.points
-            if isinstance(p, StepsPoint)
-        )
-        yield Stage(PLAIN, (*plain.points, *steps))
-        yield from others
-        # Once more at the end: how far the two differ is the drift.
-        corner = StepsPoint(0, bench.grid.batches[0], bench.grid.contexts[0])
-        if others:
-            yield Stage(PLAIN, (corner,))
 
     def started(self, configuration: Configuration, ledger: Ledger, pace: Pace) -> str:
         """Start what a stage needs; return why it cannot be, or nothing."""
@@ -324,6 +152,7 @@ class _Run:
         try:
             engine = self.engines.get(configuration)
         except (CapplanError, ValidationError) as error:
+            self.setbacks.failed()
             return _reason(error)
         ledger.add_engine_memory(engine.facts.memory)
         pace.note(point, self.clock.now_s() - started_s)
@@ -341,6 +170,7 @@ class _Run:
     ) -> None:
         """Measure one point; a failure is recorded with its class, and the run goes on."""
         self.progress(label(point), pace.eta_s([point]))
+        refusal = refusal or self.setbacks.refusal
         late = "" if refusal else pace.refusal(point)
         if refusal or late:
             self.complete = self.complete and not late
@@ -356,8 +186,10 @@ class _Run:
             if isinstance(error, EngineError):
                 # Whatever is left of it cannot be trusted; the next point starts a fresh one.
                 self.engines.close()
+                self.setbacks.failed()
         else:
             self.done += 1
+            self.setbacks.succeeded()
             pace.note(point, self.clock.now_s() - started_s)
         ledger.save(plan.sentinel)
 
@@ -380,6 +212,9 @@ class _Run:
         if not waiting:
             return
         self.progress("scoring the text", None)
+        if self.setbacks.ends_run:
+            ledger.skip("losslessness", self.setbacks.ends_run)
+            return
         try:
             bench.score_waiting(self.engines.get(PLAIN), ledger)
         except CapplanError as error:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import capplan
 from capplan.errors import ProfileError
-from capplan.profiles.store import StoredProfile, save_profile
+from capplan.profiles.store import StoredProfile, save_held_profile
 from capplan.schema.profile import (
     AcceptanceCell,
     EngineMemory,
@@ -172,7 +172,7 @@ class Ledger:
         ]
         cells = judge_profile(self._profile, medians_s, self.peak_memory_bytes_per_s)
         self._update(verdict=combine([*self.session_verdicts, cells]))
-        stored = save_profile(self._path, self._profile, self._arrays)
+        stored = save_held_profile(self._path, self._profile, self._arrays)
         self.is_saved = True
         return stored
 

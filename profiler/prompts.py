@@ -17,7 +17,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from capplan.errors import PromptsError
+from capplan.errors import PromptsError, UnreadableFileError
+from capplan.inputs.documents import parse_json
+from capplan.inputs.limits import PROMPTS
+from capplan.inputs.reading import read_text
 
 CUSTOM_TASK = "custom"
 _FORMATS = (
@@ -111,16 +114,11 @@ def _together(paths: Sequence[Path], sets: Sequence[PromptSet]) -> PromptSet:
 
 def _read_text(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        byte = f"0x{error.object[error.start]:02x}"
+        return read_text(file, PROMPTS)
+    except UnreadableFileError as error:
         raise PromptsError(
-            f"{file.name} is not UTF-8 text: byte {error.start} is {byte}.",
-            f"Save it as UTF-8, for example: iconv -f latin1 -t utf-8 {file.name}",
-        ) from error
-    except OSError as error:
-        raise PromptsError(
-            f"Cannot read the prompts file {file}: {error.strerror or error}.", "Check the path."
+            f"Cannot read the prompts {file}: {error.reason}.",
+            f"Give a file of text in UTF-8, for example: iconv -f latin1 -t utf-8 {file.name}",
         ) from error
 
 
@@ -157,19 +155,18 @@ def _line_rows(text: str, name: str) -> Iterator[tuple[int, Any]]:
         if not line.strip():
             continue
         try:
-            yield number, json.loads(line)
-        except json.JSONDecodeError as error:
-            raise PromptsError(f"{name}:{number}: not JSON ({error.msg}).", _FORMATS) from error
+            yield number, parse_json(line, name, PROMPTS, finite=False, bounded=False)
+        except UnreadableFileError as error:
+            raise PromptsError(f"{name}:{number}: not JSON: {error.reason}.", _FORMATS) from error
 
 
 def _array_rows(text: str, name: str) -> Iterator[tuple[int, Any]]:
     """Yield the rows of one JSON array, numbered from 1."""
     try:
-        rows = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise PromptsError(
-            f"{name}:{error.lineno}: not a JSON array ({error.msg}).", _FORMATS
-        ) from error
+        rows = parse_json(text, name, PROMPTS, finite=False, bounded=False)
+    except UnreadableFileError as error:
+        place = f"{name}:{error.line or 1}"
+        raise PromptsError(f"{place}: not a JSON array: {error.reason}.", _FORMATS) from error
     yield from enumerate(rows, 1)
 
 
@@ -204,7 +201,7 @@ def _first_user_turn(row: Mapping[str, Any]) -> str | None:
     for key, (speaker, content) in _CHATS.items():
         turns = row.get(key)
         for turn in turns if isinstance(turns, list) else ():
-            if not isinstance(turn, dict) or turn.get(speaker) not in _USERS:
+            if not isinstance(turn, dict) or str(turn.get(speaker)) not in _USERS:
                 continue
             text = _joined_parts(turn.get(content))
             if text.strip():

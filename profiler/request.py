@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from capplan.errors import ProfileError, StorageError
-from capplan.files import remove_parts
+from capplan.files import hold, place_of
+from capplan.profiles.sidecars import remove_leftovers, sidecar_name
 from capplan.profiles.store import StoredProfile, load_profile
 from capplan.schema.pairing import Method
 from profiler.experiment import Wishes
@@ -99,7 +101,7 @@ def profile_to_resume(
     ProfileError
         If the file holds a profile that nobody asked to go on with, or that of another request.
     """
-    if force or not path.exists():
+    if force or not _is_there(path):
         return None
     stored = load_profile(path)
     state = "complete" if stored.profile.complete else "an unfinished"
@@ -118,12 +120,64 @@ def profile_to_resume(
     return stored
 
 
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that no file system takes: check_writable says so
+        return False
+
+
+@contextmanager
+def held_output(path: Path) -> Iterator[None]:
+    """Let this run alone write the profile, and clear away what a killed one left.
+
+    Found out before minutes of measuring: whether the result can be written at all.
+
+    Raises
+    ------
+    StorageError
+        If it cannot, or another run is writing it.
+    """
+    check_writable(path)
+    with hold(path):
+        remove_leftovers(path)
+        yield
+
+
+def clear_leftovers(path: Path) -> None:
+    """Clear away what a run left that was killed at its very end; where nobody may, it stays."""
+    with suppress(StorageError), held_output(path):
+        pass
+
+
 def check_writable(path: Path) -> None:
-    """Find out before minutes of measuring whether the result can be written at all."""
-    folder = path.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        what = "is not writable" if folder.is_dir() else "does not exist"
-        raise StorageError(
-            f"Cannot write {path}: the folder {folder} {what}.", "Choose another -o."
-        )
-    remove_parts(path)
+    """Refuse a file that could not be written in the end.
+
+    Raises
+    ------
+    StorageError
+        Saying what stands against it.
+    """
+    try:
+        place = place_of(path)
+        why = "" if place is None else _obstacle(place)
+    except OSError as error:
+        why = error.strerror or str(error)
+    if why:
+        raise StorageError(f"Cannot write {path}: {why}.", "Choose another -o.")
+
+
+def _obstacle(file: Path) -> str:
+    folder = file.parent
+    if not folder.is_dir():
+        return f"the folder {folder} does not exist"
+    if not os.access(folder, os.W_OK):
+        return f"the folder {folder} is not writable"
+    too_many = len(os.fsencode(sidecar_name(file))) - os.pathconf(folder, "PC_NAME_MAX")
+    if too_many > 0:
+        return f"with the sidecar (.npz) beside it, its name is {too_many} bytes too long"
+    if file.is_dir():
+        return "it is a folder"
+    if file.exists() and not os.access(file, os.W_OK):
+        return "the file is read-only"
+    return ""

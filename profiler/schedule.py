@@ -1,16 +1,20 @@
-"""In which order points are measured, how long they take, and when the time is up."""
+"""In which order points are measured, how long they take, and when to end early."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
+from capplan.errors import CapplanError, DeviceError, EngineError
+from capplan.schema.profile import Verdict
 from profiler.cells import Point
 from profiler.experiment import ExperimentPlan
 from profiler.timing.clock import Clock
 from profiler.timing.order import merged, shuffled, with_sentinel
+from profiler.timing.verdict import STABLE, doubt
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,105 @@ def pending(points: Sequence[Point], measured: Counter[Point]) -> list[Point]:
         else:
             missing.append(point)
     return missing
+
+
+STAGE_FAILURES = 3
+"""Failures of an engine in a row after which the rest of its stage is left out."""
+RUN_FAILURES = 6
+"""The same, without a point measured in between, after which the run ends."""
+_CUDA_FAILURE = "CUDA error:"
+"""As torch words what leaves a process without its device."""
+_NO_MEMORY = "out of memory"
+_SHOWN_CHARS = 200
+DEVICE_LOST = "device_lost"
+ENGINE_FAILS = "engine_fails"
+
+
+class Setbacks:
+    """Failures in a row: an engine that hangs costs minutes a point, a lost GPU gives none.
+
+    Parameters
+    ----------
+    gone
+        Asks why the device does not answer any more; empty as long as it does.
+    """
+
+    def __init__(self, gone: Callable[[], str]) -> None:
+        self._gone = gone
+        self._of_stage = 0
+        self._of_run = 0
+        self._is_over = False
+        self.lost = ""
+        """Why the device is lost."""
+
+    def begin_stage(self) -> None:
+        """Give the next way to start the engine its own chance."""
+        self._of_stage = 0
+
+    def failed(self) -> None:
+        """Note a failure."""
+        self._of_stage += 1
+        self._of_run += 1
+        self.lost = self.lost or self._gone()
+
+    def failed_single(self, error: str) -> None:
+        """Note a failure of a point that shares nothing with the next but the device.
+
+        However many points do not fit, the next one may. An error of CUDA itself is another
+        matter: this process can use the device no more.
+        """
+        self.lost = self.lost or self._gone()
+        if not self.lost and _CUDA_FAILURE in error and _NO_MEMORY not in error:
+            self.lost = error[:_SHOWN_CHARS]
+
+    def succeeded(self) -> None:
+        """Note that a point was measured."""
+        self._of_stage = self._of_run = 0
+
+    def finish(self) -> None:
+        """Judge the end of a run: an engine that failed up to it is not known to work any more."""
+        self._is_over = True
+
+    @property
+    def ends_run(self) -> str:
+        """Why nothing more is tried; empty as long as it is worth it."""
+        if self.lost:
+            return f"the device is lost: {self.lost}"
+        if self._of_run >= (STAGE_FAILURES if self._is_over else RUN_FAILURES):
+            return f"the engine failed {self._of_run} times in a row"
+        return ""
+
+    @property
+    def refusal(self) -> str:
+        """Why the next point is not tried."""
+        if self.ends_run:
+            return self.ends_run
+        if self._of_stage >= STAGE_FAILURES:
+            return f"the engine failed {self._of_stage} times in a row with these settings"
+        return ""
+
+    def verdict(self) -> Verdict:
+        """Judge a run that ended early: what was measured before may have suffered already."""
+        if self.lost:
+            return doubt(DEVICE_LOST, 1.0, 0.0, LOST_REMEDY)
+        if self.ends_run:
+            return doubt(ENGINE_FAILS, self._of_run, RUN_FAILURES, FAILS_REMEDY)
+        return STABLE
+
+    def error(self, done: int, planned: int, output: Path) -> CapplanError:
+        """Return the error of a run that ended early; what it measured is on disk."""
+        why, measured = self.ends_run, f"{done} of {planned} points are in {output}"
+        message = f"The run ended early, {why}: {measured}."
+        if self.lost:
+            return DeviceError(message, LOST_REMEDY)
+        return EngineError(message, FAILS_REMEDY)
+
+
+LOST_REMEDY = (
+    "Look for Xid errors in dmesg; a GPU that is lost often needs a reboot. Then go on with "
+    "--resume."
+)
+FAILS_REMEDY = "Check that the engine runs by itself, then go on with --resume."
 
 
 class Pace:

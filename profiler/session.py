@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -31,8 +31,8 @@ from profiler.registry import (
     null_telemetry,
     open_telemetry,
 )
-from profiler.request import SessionRequest, check_writable, earlier_profile
-from profiler.schedule import Pace, Progress, ordered, pending
+from profiler.request import SessionRequest, clear_leftovers, earlier_profile, held_output
+from profiler.schedule import Pace, Progress, Setbacks, ordered, pending
 from profiler.telemetry.base import Telemetry
 from profiler.timing.clock import Clock, MonotonicClock
 
@@ -68,29 +68,19 @@ def run_session(
     prompts = load_prompts(request.prompts) if request.prompts else embedded_prompts()
     earlier = earlier_profile(request, prompts)
     if earlier is not None and earlier.profile.complete:
+        clear_leftovers(request.output)
         return earlier
-    check_writable(request.output)
-    if backend is None:
-        named = [name for name in (request.target, request.draft) if name]
-        check_checkpoints(request.backend, named, request.weights == "dummy")
-    if engine is not None or (backend is None and is_engine(request.backend)):
-        return _run_engine(request, prompts, earlier, engine, clock, telemetry, on_progress)
-    run = _Run(
-        request,
-        prompts,
-        earlier,
-        backend or create_backend(request.backend),
-        clock or MonotonicClock(),
-        on_progress,
-    )
-    watch = telemetry or open_telemetry(request.device)
-    try:
-        return run.steps(watch)
-    except KeyboardInterrupt:
-        raise run.interrupted() from None
-    finally:
-        run.backend.close()
-        watch.close()
+    with held_output(request.output):
+        earlier = earlier_profile(request, prompts)  # as it is now that nobody else writes it
+        if backend is None:
+            named = [name for name in (request.target, request.draft) if name]
+            check_checkpoints(request.backend, named, request.weights == "dummy")
+        clock = clock or MonotonicClock()
+        if engine is not None or (backend is None and is_engine(request.backend)):
+            return _run_engine(request, prompts, earlier, engine, clock, telemetry, on_progress)
+        used = backend or create_backend(request.backend)
+        run = _Run(request, prompts, earlier, used, clock, on_progress)
+        return _run_backend(run, telemetry)
 
 
 def with_demo_draft(request: SessionRequest) -> SessionRequest:
@@ -101,21 +91,30 @@ def with_demo_draft(request: SessionRequest) -> SessionRequest:
     return replace(request, draft=draft, draft_id=draft_id)
 
 
+def _run_backend(run: _Run, telemetry: Telemetry | None) -> StoredProfile:
+    watch = telemetry or open_telemetry(run.request.device)
+    try:
+        return run.steps(watch)
+    except KeyboardInterrupt:
+        raise run.interrupted() from None
+    finally:
+        run.backend.close()
+        watch.close()
+
+
 def _run_engine(
     request: SessionRequest,
     prompts: PromptSet,
     earlier: StoredProfile | None,
     engine: EngineFactory | None,
-    clock: Clock | None,
+    clock: Clock,
     telemetry: Telemetry | None,
     on_progress: Callable[[Progress], None],
 ) -> StoredProfile:
     factory = engine or create_engine(request.backend)
     watch = telemetry or open_telemetry(request.device)
     try:
-        return run_engine(
-            request, prompts, earlier, factory, clock or MonotonicClock(), watch, on_progress
-        )
+        return run_engine(request, prompts, earlier, factory, clock, watch, on_progress)
     finally:
         watch.close()
 
@@ -132,6 +131,7 @@ class _Run:
     on_progress: Callable[[Progress], None]
     ledger: Ledger | None = None
     planned: int = 0
+    setbacks: Setbacks = field(default_factory=lambda: Setbacks(str))
 
     def steps(self, watch: Telemetry) -> StoredProfile:
         """Isolation check, load, environment, plan, measure, check again, verdict, write."""
@@ -143,11 +143,17 @@ class _Run:
         ledger.session_verdicts.append(before)
         plan = self.plan()
         bench = self.bench(plan, watch)
+        self.setbacks = Setbacks(watch.gone)
         complete = self.measure(bench, ledger, pace)
         ledger.session_verdicts += [watch.isolation(loaded=True), watch.health()]
-        ledger.set_memory(self.backend.memory())
+        ledger.session_verdicts.append(self.setbacks.verdict())
+        if not self.setbacks.lost:
+            ledger.set_memory(self.backend.memory())
         ledger.finish(complete=complete)
-        return ledger.save(plan.sentinel)
+        stored = ledger.save(plan.sentinel)
+        if self.setbacks.lost:
+            raise self.setbacks.error(ledger.measured().total(), self.planned, self.request.output)
+        return stored
 
     def load(self) -> None:
         """Load target and draft."""
@@ -246,7 +252,7 @@ class _Run:
             eta_s = pace.eta_s(todo[number:], bench.written)
             self.on_progress(Progress(done, len(points), cells.label(point), eta_s))
             written = point in bench.written
-            refusal = pace.refusal(point, text_written=written)
+            refusal = self.setbacks.ends_run or pace.refusal(point, text_written=written)
             if refusal:
                 complete = False
                 ledger.skip(cells.label(point), refusal)
@@ -265,6 +271,7 @@ class _Run:
         except (RuntimeError, MemoryError, ValidationError, CapplanError) as error:
             first_line = next(iter(str(error).splitlines()), "")
             ledger.skip(cells.label(point), f"{type(error).__name__}: {first_line[:200]}")
+            self.setbacks.failed_single(first_line)
         else:
             store()
 

@@ -5,7 +5,6 @@ Started by the executors in the job's folder: ``python -m capplan.cli.batch_job 
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,11 @@ from typing import Any
 import click
 
 from capplan.cli.main import cli
+from capplan.cli.terminal import guarded, say_error
 from capplan.errors import CapplanError
 from capplan.files import write_atomic
+from capplan.inputs.documents import read_json
+from capplan.inputs.limits import PLAN, PROFILE
 from capplan.jobs.job import Ending, Outcome
 from capplan.jobs.protocol import OUTCOME_FILE
 
@@ -24,10 +26,11 @@ _MISUSE = 2
 
 def main() -> None:
     """Run the command of the arguments; a defect ends in a traceback and without the file."""
-    outcome = _run(sys.argv[1:])
-    write_atomic(Path(OUTCOME_FILE), outcome.model_dump_json(exclude_defaults=True))
-    if outcome.reason:
-        click.echo(f"Error: {outcome.reason}\n{outcome.remedy}".rstrip(), err=True)
+    with guarded():
+        outcome = _run(sys.argv[1:])
+        write_atomic(Path(OUTCOME_FILE), outcome.model_dump_json(exclude_defaults=True))
+        if outcome.reason:
+            say_error(f"Error: {outcome.reason}", outcome.remedy)
     sys.exit(outcome.exit_code)
 
 
@@ -52,7 +55,7 @@ def _failed(message: str, remedy: str, error: str, exit_code: int) -> Outcome:
 
 
 def _of_profile() -> dict[str, Any]:
-    document = json.loads(Path("profile.json").read_text(encoding="utf-8"))
+    document = read_json(Path("profile.json"), PROFILE)
     cells = sum(len(document.get(kind, ())) for kind in ("timing", "acceptance", "rounds"))
     name = document["target"]["spec"]["id"]
     device = document["environment"]["device"]["name"]
@@ -62,7 +65,7 @@ def _of_profile() -> dict[str, Any]:
 
 
 def _of_plan() -> dict[str, Any]:
-    document = json.loads(Path("plan.json").read_text(encoding="utf-8"))
+    document = read_json(Path("plan.json"), PLAN)
     return {"answer": document["verdict"]["sentence"]}
 
 

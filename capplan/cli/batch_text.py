@@ -28,7 +28,11 @@ def duration(seconds: float) -> str:
 
 
 def event_line(event: Event) -> str:
-    """Return one thing that happened as a line."""
+    """Return one thing that happened as a line, whatever its names hold."""
+    return " ".join(_event(event).split())
+
+
+def _event(event: Event) -> str:
     count = f"[{event.done}/{event.total}] {event.name}:"
     if event.result is None:
         return f"{count} {event.what}{' on' if event.what == 'started' else ','} {event.detail}"

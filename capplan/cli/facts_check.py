@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from capplan.cli.terminal import say_error
+
 _EXAMPLES = """\b
 Examples:
   capplan facts check                  all facts that capplan ships
@@ -28,7 +30,7 @@ def command(file: Path | None) -> None:
     catalog = load_catalog()
     checked = check_all(catalog) if file is None else check_file(file, catalog)
     for problem in checked.problems:
-        click.secho(problem, err=True, fg="red")
+        say_error(problem)
     if checked.problems:
         click.echo(f"{len(checked.problems)} problem(s) in {checked.facts} facts.", err=True)
         sys.exit(1)

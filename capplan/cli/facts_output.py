@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from capplan.cli.terminal import Shown, console
 from capplan.facts import rendering
 from capplan.facts.listing import Listing
 
@@ -19,6 +20,6 @@ def show_listing(listing: Listing, output: str) -> None:
     elif not listing.rows:
         click.echo(f"No {listing.name} match.")
     elif sys.stdout.isatty():
-        rendering.print_rich_table(listing)
+        console().print(Shown(rendering.to_rich_table(listing)))
     else:
         click.echo(rendering.to_plain_table(listing))

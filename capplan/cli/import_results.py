@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from capplan.cli.terminal import say_error
+
 if TYPE_CHECKING:
     from capplan.api.imports import ImportedResults
     from capplan.profiles.importers.reading import Known
@@ -68,9 +70,7 @@ def command(files: tuple[Path, ...], **options: Any) -> int:
     for name, error in results.left_out.items():
         click.echo(f"Left out {name}: of no known format ({error.args[0]})", err=True)
     for name, failure in results.failures.items():
-        click.secho(f"Error: {name}: {failure.message}", err=True, fg="red")
-        if failure.remedy:
-            click.echo(failure.remedy, err=True)
+        say_error(f"Error: {name}: {failure.message}", failure.remedy)
     if options["output"] is not None and results.observations:
         _write(results, options)
     return 0 if results.observations and not results.failures else 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from importlib import import_module
 
 import click
 
 import capplan
+from capplan.cli.terminal import guarded, say_error
 from capplan.errors import CapplanError, Interrupted
 
 _COMMANDS = {
@@ -78,14 +80,21 @@ def cli() -> None:
 
 
 def _fail(error: CapplanError) -> None:
-    click.secho(f"Error: {error.message}", err=True, fg="red")
-    if error.remedy:
-        click.echo(error.remedy, err=True)
+    say_error(f"Error: {error.message}", error.remedy)
     sys.exit(error.exit_code)
 
 
 def main() -> None:
     """Run the command line. Exit codes: 0 answer, 1 error, 2 misuse, 3 no feasible plan."""
+    with guarded():
+        try:
+            _main()
+        except Exception:  # noqa: BLE001 - a defect; its text is shown as guarded as any other
+            traceback.print_exc()
+            sys.exit(1)
+
+
+def _main() -> None:
     try:
         exit_code = cli.main(prog_name="capplan", standalone_mode=False)
     except CapplanError as error:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from capplan.errors import CapplanError
 from capplan.reporting.render import FORMATS, Format
 
 if TYPE_CHECKING:
+    from capplan.api.reports import Evidence
+    from capplan.schema.answers import PlanAnswers
     from capplan.schema.plan import Plan
 
 _TABLE_SUFFIXES = ("", "txt", "log", "out")
@@ -63,11 +66,22 @@ def _format_named_by(output: Path | None) -> Format:
 
 
 def deliver_plan(
-    plan: Plan, fmt: Format, output: Path | None, *, month: str | None = None
+    plan: Plan,
+    fmt: Format,
+    output: Path | None,
+    *,
+    month: str | None = None,
+    evidence: Evidence | None = None,
 ) -> None:
-    """Write a plan in one of the formats; FOCUS rows as Parquet where the file is called so."""
+    """Write a plan in one of the formats; FOCUS rows as Parquet where the file is called so.
+
+    A page also tells what the bill hangs on, from the ``evidence`` that the plan was made with.
+    """
     from capplan.api.plans import render
 
+    if fmt == "html":
+        deliver(render(plan, fmt, _answers(plan, evidence)), output, exact=True)
+        return
     if fmt != "focus":
         deliver(render(plan, fmt), output)
         return
@@ -82,12 +96,28 @@ def deliver_plan(
     click.echo(f"Written to {output}: an estimate in FOCUS columns, nothing is billed", err=True)
 
 
-def deliver(text: str, output: Path | None) -> None:
-    """Write to the file, atomically, or to standard output."""
+def _answers(plan: Plan, evidence: Evidence | None) -> PlanAnswers | None:
+    """Return what the bill hangs on; a plan whose facts are gone still has its page."""
+    from capplan.api.reports import what_it_hangs_on
+
+    try:
+        return what_it_hangs_on(plan, evidence)
+    except CapplanError as error:
+        click.echo(f"The page does not say what the bill hangs on: {error}", err=True)
+        return None
+
+
+def deliver(text: str, output: Path | None, *, exact: bool = False) -> None:
+    """Write to the file, atomically, or to standard output.
+
+    ``exact`` is for a page with scripts, whose hashes it names: on its way out not even a
+    character that cannot be seen is spelled out.
+    """
+    from capplan.cli.terminal import write_exact
     from capplan.files import write_atomic
 
     if output is None:
-        sys.stdout.write(text)
+        (write_exact if exact else sys.stdout.write)(text)
         return
     write_atomic(output, text)
     click.echo(f"Written to {output}", err=True)

@@ -43,6 +43,7 @@ def profile_server(target: str | None, options: dict[str, Any]) -> None:
     from capplan.cli.observations_shown import show_observations
     from capplan.cli.profile_verdict import refuse_damaged
     from capplan.cli.progress import shown
+    from capplan.errors import ServerError
     from capplan.profiles.server_http import parse_address
     from profiler.server_session import ServerRequest, run_server_session
 
@@ -70,9 +71,12 @@ def profile_server(target: str | None, options: dict[str, Any]) -> None:
         stored = run_server_session(request, on_progress=show)
     show_observations(stored.profile.observations)
     click.echo(summarise_profile(stored))
-    if not stored.profile.complete:
-        click.echo(f"Windows are missing ({request.output}); go on with --resume.", err=True)
     refuse_damaged(stored.profile)
+    if not stored.profile.complete:
+        raise ServerError(
+            "The server was lost during the run: windows are missing.",
+            f"What was measured is in {request.output}; go on with --resume once it is up.",
+        )
 
 
 def _given(options: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -10,6 +10,8 @@ from typing import Protocol
 
 import click
 
+from capplan.cli.terminal import console, visible
+
 LINE_EVERY_S = 10.0
 
 
@@ -39,7 +41,7 @@ def shown() -> Iterator[Callable[[Step], None]]:
     if not sys.stderr.isatty():
         yield _Lines().show
         return
-    from rich.console import Console
+    from rich.markup import escape
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (
@@ -47,12 +49,14 @@ def shown() -> Iterator[Callable[[Step], None]]:
         BarColumn(),
         TextColumn("{task.fields[left]} {task.description}"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting", total=None, left="")
 
         def show(step: Step) -> None:
             total = step.total or None
-            bar.update(task, description=step.label, completed=step.done, total=total)
+            bar.update(
+                task, description=escape(visible(step.label)), completed=step.done, total=total
+            )
             bar.update(task, left=time_left(step.eta_seconds))
 
         yield show
@@ -70,7 +74,8 @@ class _Lines:
             return
         self._last_s = now_s
         count = f"{step.done}/{step.total} " if step.total else ""
-        line = f"{count}{time_left(step.eta_seconds)} {step.label}".replace("  ", " ").strip()
+        label = " ".join(step.label.split())  # a name with a line feed begins no line
+        line = f"{count}{time_left(step.eta_seconds)} {label}".replace("  ", " ").strip()
         click.echo(line, err=True)
 
 

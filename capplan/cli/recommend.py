@@ -166,6 +166,7 @@ _RATE = Number("rate", UNITS_PER_S)
 def command(**options: Any) -> int:
     """Rank the ways to serve a load within a budget."""
     from capplan.api.plans import recommend, render
+    from capplan.api.reports import Evidence
     from capplan.cli.price_notes import note_prices
     from capplan.cli.recommend_calibrations import note_unused_calibrations
     from capplan.cli.recommend_prices import chosen_catalog
@@ -187,5 +188,5 @@ def command(**options: Any) -> int:
         write_atomic(options["plan_json"], render(plan, "json"))
     if output is not None:
         click.echo(plan.verdict.sentence, err=True)
-    deliver_plan(plan, fmt, output)
+    deliver_plan(plan, fmt, output, evidence=Evidence(profiles, calibrations, catalog))
     return 0 if plan.verdict.feasible else 3

@@ -13,6 +13,7 @@ from capplan.profiles.store import StoredProfile
 from capplan.schema.pairing import Method
 from capplan.schema.plan import PlanRequest
 from capplan.schema.price import Electricity, Purchase
+from capplan.schema.services import NamedWorkload
 from capplan.schema.workload import Slo, Workload
 
 
@@ -24,11 +25,13 @@ def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile])
     click.UsageError
         For options that make no sense together.
     """
+    services = _services(options)
     profiled = tuple(dict.fromkeys(stored.profile.target.spec.id for stored in profiles))
-    targets = tuple(options["targets"]) or profiled
+    targets = _own_targets(services) or tuple(options["targets"]) or profiled
     if not targets:
         raise click.UsageError(
-            "Name an LLM with --target, or give a profile of one with --profile. "
+            "Name an LLM with --target (or target: in every service of --workload), or give a "
+            "profile of one with --profile. "
             "Known LLMs: capplan facts models"
         )
     for name in sorted({"mtp", "ngram", "suffix"} & set(options["drafts"])):
@@ -45,8 +48,9 @@ def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile])
         return PlanRequest(
             targets=targets,
             budget_usd_per_month=options["budget_usd"],
-            workload=_workload(options),
+            workload=services[0].workload if services else _workload(options),
             slo=Slo(tpot_ms=options["slo_tpot"], ttft_ms=options["slo_ttft"]),
+            services=services,
             drafts=options["drafts"],
             methods=tuple(_method(name) for name in options["methods"]),
             max_num_speculative_tokens=options["max_n"],
@@ -90,11 +94,22 @@ def _check_alone() -> None:
             )
 
 
-def _workload(options: Mapping[str, Any]) -> Workload:
-    if options.get("workload_file") is not None:
-        from capplan.api.workloads import load_workload
+def _services(options: Mapping[str, Any]) -> tuple[NamedWorkload, ...]:
+    """Return the services of the workload file; none without one."""
+    if options.get("workload_file") is None:
+        return ()
+    from capplan.api.workloads import load_services
 
-        return load_workload(options["workload_file"])
+    return load_services(options["workload_file"]).services
+
+
+def _own_targets(services: Sequence[NamedWorkload]) -> tuple[str, ...]:
+    """Return the LLMs that the services name, if every one of them does."""
+    named = [one.target for one in services if one.target is not None]
+    return tuple(dict.fromkeys(named)) if len(named) == len(services) else ()
+
+
+def _workload(options: Mapping[str, Any]) -> Workload:
     return Workload(
         requests_per_s=options["rate"],
         output_tokens_per_month=options["tokens_per_month"],

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from capplan.cli.terminal import Shown, console
+
 if TYPE_CHECKING:
     from capplan.schema.watching import WatchPoll
 
@@ -126,8 +128,8 @@ def _shown(*, as_json: bool) -> Iterator[Callable[[WatchPoll], None]]:
     else:
         from rich.live import Live
 
-        with Live(auto_refresh=False) as live:
-            yield lambda poll: live.update(as_table(poll), refresh=True)
+        with Live(auto_refresh=False, console=console()) as live:
+            yield lambda poll: live.update(Shown(as_table(poll)), refresh=True)
 
 
 def _line(text: str) -> None:

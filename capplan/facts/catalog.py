@@ -7,12 +7,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from capplan.facts.api_prices import load_api_prices
-from capplan.facts.gpu_names import GpuNames, load_gpu_names, whole_gpu
-from capplan.facts.gpu_names.slices import MigProfile, VgpuBoard
 from capplan.facts.gpus import load_gpus
-from capplan.facts.instances import Instance
 from capplan.facts.llms import IncompleteLlm, load_llms
 from capplan.facts.lookup import resolve
 from capplan.facts.pairings import load_acceptance, load_claims, load_pairings
@@ -22,6 +19,11 @@ from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import AcceptanceFact, Claim, Pairing
 from capplan.schema.price import ApiPrice, PriceRow, Purchase
+
+if TYPE_CHECKING:
+    from capplan.facts.gpu_names import GpuNames
+    from capplan.facts.gpu_names.slices import MigProfile, VgpuBoard
+    from capplan.facts.instances import Instance
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,15 @@ class Catalog:
     @cached_property
     def api_prices(self) -> tuple[ApiPrice, ...]:
         """Token prices of hosted APIs; read when first asked for."""
+        from capplan.facts.api_prices import load_api_prices
+
         return load_api_prices(self.directory / "api_prices")
 
     @cached_property
     def gpu_names(self) -> GpuNames:
         """What drivers, schedulers, clouds and people call the GPUs; read when first asked for."""
+        from capplan.facts.gpu_names import load_gpu_names
+
         return load_gpu_names(self.directory, self.gpus).adding(self.added_names)
 
     @cached_property
@@ -89,6 +95,8 @@ class Catalog:
         """
         if gpu_id in self._gpu_by_id:
             return self._gpu_by_id[gpu_id]
+        from capplan.facts.gpu_names import whole_gpu
+
         return self._gpu_by_id[whole_gpu(self.gpu_names.look_up(gpu_id), gpu_id)]
 
     def llm(self, llm_id: str) -> LlmSpec:

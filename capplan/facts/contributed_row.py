@@ -11,6 +11,7 @@ from capplan.facts.derivation import whole
 from capplan.facts.hf_config.spec import FoundLlm
 from capplan.facts.hub import looks_like_id
 from capplan.facts.llms import LLM_COLUMNS
+from capplan.files.spreadsheets import inert
 from capplan.schema.cache import CacheKind
 from capplan.schema.llm import LlmSpec
 
@@ -27,7 +28,8 @@ def to_row(found: FoundLlm) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, LLM_COLUMNS, lineterminator="\n", restval="")
     writer.writeheader()
-    writer.writerow({**_figures(spec), **_words(found)})
+    words = {name: inert(word) for name, word in _words(found).items()}
+    writer.writerow({**_figures(spec), **words})
     return text.getvalue().rstrip("\n")
 
 

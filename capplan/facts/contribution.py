@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from capplan.errors import FactsError
+from capplan.errors import FactsError, UnreadableFileError
 from capplan.facts.catalog import Catalog
 from capplan.facts.checks import check_catalog
 from capplan.facts.gpu_names.slices import MIG_COLUMNS, VGPU_COLUMNS, load_mig, load_vgpu
@@ -24,6 +23,8 @@ from capplan.facts.pairings import (
     load_pairings,
 )
 from capplan.facts.prices import PRICE_COLUMNS, load_prices
+from capplan.inputs.limits import FACTS
+from capplan.inputs.tables import read_table
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,11 @@ def check_file(path: Path, catalog: Catalog) -> Checked:
 
 def _family(path: Path) -> _Family:
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            header = tuple(next(csv.reader(file), ()))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        header = tuple(next(read_table(path, FACTS), (0, ()))[1])
+    except UnreadableFileError as error:
         raise FactsError(
-            f"{path}: cannot be read: {error}.", "Give a CSV file of one family of models_db."
+            f"{path}: cannot be read: {error.reason}.",
+            "Give a CSV file of one family of models_db.",
         ) from error
     for family in _FAMILIES:
         if family.columns == header:

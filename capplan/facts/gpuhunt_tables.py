@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import logging
 import os
+import queue
 import re
+import threading
+import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +25,9 @@ LOCAL_CATALOGUE = "GPUHUNT_CATALOG_DIR"
 
 PROVIDERS = {"lambdalabs": "lambda", "vastai": "vast"}
 """gpuhunt's names of providers that models_db calls otherwise."""
+
+LOAD_TIMEOUT_S = 120.0
+"""Some MB for all providers together."""
 
 _VERSION_DAY = re.compile(r"(20\d\d)(\d\d)(\d\d)(?:\D|$)")
 
@@ -131,13 +137,29 @@ def open_tables(asked: Collection[str]) -> Tables:
 
 
 def _load(gpuhunt: Any, catalogue: Any) -> None:
+    """Load the tables; gpuhunt asks without a time-out, so it is waited for only so long."""
+    ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+    def load() -> None:
+        try:
+            catalogue.load()
+        except (gpuhunt.GPUHuntError, OSError, ValueError, zipfile.BadZipFile) as error:
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    threading.Thread(target=load, daemon=True).start()
     try:
-        catalogue.load()
-    except gpuhunt.GPUHuntError as error:
+        error = ended.get(timeout=LOAD_TIMEOUT_S)
+    except queue.Empty:
         raise FactsError(
-            f"gpuhunt could not load its tables: {error}.",
-            f"Look at the network, or set {LOCAL_CATALOGUE} to a folder with one CSV a provider.",
-        ) from error
+            f"gpuhunt's tables did not come within {LOAD_TIMEOUT_S:g} s.", _OTHERWISE
+        ) from None
+    if error is not None:
+        raise FactsError(f"gpuhunt could not load its tables: {error}.", _OTHERWISE) from error
+
+
+_OTHERWISE = f"Look at the network, or set {LOCAL_CATALOGUE} to a folder with one CSV a provider."
 
 
 def _chosen(known: tuple[str, ...], asked: Collection[str]) -> tuple[str, ...]:

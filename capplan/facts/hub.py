@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from capplan.errors import FactsError, MissingPackageError, UnknownIdError
+from capplan.errors import FactsError, MissingPackageError, UnknownIdError, UnreadableFileError
+from capplan.inputs.limits import SMALL_TEXT
+from capplan.inputs.names import is_bare_name
+from capplan.inputs.reading import read_bytes
 
 _ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _SMALL_FILES = (
@@ -56,9 +59,17 @@ def _snapshots(root: Path) -> list[Path]:
     """Return the snapshot that ``main`` names, else the only one there is."""
     main, snapshots = root / "refs" / "main", root / "snapshots"
     if main.is_file():
-        return [snapshots / main.read_text(encoding="utf-8", errors="replace").strip()]
+        named = _first_word(main)
+        return [snapshots / named] if is_bare_name(named) else []
     found = sorted(snapshots.iterdir()) if snapshots.is_dir() else []
     return found if len(found) == 1 else []
+
+
+def _first_word(file: Path) -> str:
+    try:
+        return read_bytes(file, SMALL_TEXT).decode("utf-8", errors="replace").strip()
+    except UnreadableFileError:
+        return ""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from capplan.facts.catalog import Catalog
-from capplan.facts.find_llm import find_llm, is_path
-from capplan.facts.hub import cached_snapshot
 
 
 def with_checkpoints(catalog: Catalog, names: Iterable[str]) -> Catalog:
@@ -29,9 +27,16 @@ def with_checkpoints(catalog: Catalog, names: Iterable[str]) -> Catalog:
         If a path leads nowhere.
     """
     known = {llm.id for llm in catalog.llms}
+    unknown = [name for name in dict.fromkeys(names) if name not in known]
+    if not unknown:
+        return catalog
+    # the readers of checkpoints are loaded for those that need one
+    from capplan.facts.find_llm import find_llm, is_path
+    from capplan.facts.hub import cached_snapshot
+
     found = [
         find_llm(name, catalog).spec
-        for name in dict.fromkeys(names)
-        if name not in known and (is_path(name) or cached_snapshot(name) is not None)
+        for name in unknown
+        if is_path(name) or cached_snapshot(name) is not None
     ]
     return replace(catalog, llms=(*catalog.llms, *found)) if found else catalog

@@ -13,6 +13,7 @@ from capplan.facts.catalog import Catalog
 from capplan.facts.price_file_offers import offers_of
 from capplan.facts.price_file_rows import REMEDY, read_price_rows
 from capplan.facts.prices import PRICE_COLUMNS, PRICE_OF
+from capplan.files.spreadsheets import inert
 from capplan.schema.price import PriceRow
 
 _Key = tuple[object, ...]
@@ -100,7 +101,9 @@ def price_file_text(prices: Iterable[PriceRow]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, PRICE_COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines.values())
+    writer.writerows(
+        {column: inert(cell) for column, cell in line.items()} for line in lines.values()
+    )
     return text.getvalue()
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from capplan.errors import FactsError
+from capplan.errors import FactsError, UnreadableFileError
 from capplan.facts.prices import PRICE_COLUMNS, PRICE_OF
 from capplan.facts.rows import Row
+from capplan.inputs.documents import parse_json
+from capplan.inputs.limits import PRICES
+from capplan.inputs.reading import read_text
+from capplan.inputs.tables import parse_table
 
 GPU_HOUR, NODE_HOUR = "usd_per_gpu_hour", "usd_per_hour"
 UPFRONT_USD, CURRENCY = "upfront_usd", "currency"
@@ -35,27 +37,21 @@ def read_price_rows(path: Path) -> Iterator[Row]:
     FactsError
         If the file cannot be read or its columns are not known; the message names file and line.
     """
-    return _json_rows(path) if path.suffix.lower() == ".json" else _csv_rows(path)
-
-
-def _text(path: Path) -> str:
+    rows = _json_rows if path.suffix.lower() == ".json" else _csv_rows
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FactsError(f"{path}: is not UTF-8 text.", REMEDY) from error
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise FactsError(f"{path}: cannot be read: {why}.", REMEDY) from error
+        yield from rows(path, read_text(path, PRICES))
+    except UnreadableFileError as error:
+        where = f"{path}:{error.line}" if error.line is not None else str(path)
+        raise FactsError(f"{where}: cannot be read: {error.reason}.", REMEDY) from error
 
 
-def _csv_rows(path: Path) -> Iterator[Row]:
-    reader = csv.reader(io.StringIO(_text(path), newline=""))
+def _csv_rows(path: Path, text: str) -> Iterator[Row]:
     header: tuple[str, ...] = ()
-    for cells in reader:
+    for number, cells in parse_table(text, str(path)):
         stripped = [cell.strip() for cell in cells]
         if not any(stripped) or stripped[0].startswith("#"):
             continue
-        where = f"{path}:{reader.line_num}"
+        where = f"{path}:{number}"
         if not header:
             header = tuple(name.lower() for name in stripped)
             _check_columns(where, header)
@@ -65,31 +61,44 @@ def _csv_rows(path: Path) -> Iterator[Row]:
                 f"{where}: {len(stripped)} cells, expected {len(header)}.",
                 "Quote cells that contain a comma; write 2.49, not 2,49.",
             )
-        yield _row(path, reader.line_num, dict(zip(header, stripped, strict=True)))
+        yield _row(path, number, dict(zip(header, stripped, strict=True)))
     if not header:
         raise FactsError(f"{path}: is empty.", REMEDY)
 
 
-def _json_rows(path: Path) -> Iterator[Row]:
-    text = _text(path)
+def _json_rows(path: Path, text: str) -> Iterator[Row]:
     # numbers stay the text that they are: 2.49 must not become the binary fraction beside it
     decoder = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FactsError(f"{path}:{error.lineno}: not valid JSON: {error.msg}.", REMEDY) from (
-            error
-        )
+    document = parse_json(text, str(path), PRICES, finite=False, bounded=False, unique=True)
     entries = document.get("prices") if isinstance(document, dict) else document
     if not isinstance(entries, list):
         raise FactsError(f'{path}:1: expected a list of prices, or {{"prices": [...]}}.', REMEDY)
-    start = text.index("[", text.index('"prices"') if isinstance(document, dict) else 0) + 1
+    at, line, counted = _list_begin(text, decoder), 1, 0
     for _ in entries:
-        while text[start] in " \t\r\n,":
-            start += 1
-        line = text.count("\n", 0, start) + 1
-        entry, start = decoder.raw_decode(text, start)
+        at = _after(text, at, " \t\r\n,")
+        line += text.count("\n", counted, at)
+        counted = at
+        entry, at = decoder.raw_decode(text, at)
         yield _json_row(path, line, entry)
+
+
+def _list_begin(text: str, decoder: json.JSONDecoder) -> int:
+    """Return the place after the bracket that opens the list of prices, of a text that has one."""
+    at = _after(text, 0, " \t\r\n")
+    while text[at] != "[":
+        at = _after(text, at, " \t\r\n{,")
+        key, at = decoder.raw_decode(text, at)
+        at = _after(text, at, " \t\r\n:")
+        if key == "prices":
+            break
+        _, at = decoder.raw_decode(text, at)
+    return at + 1
+
+
+def _after(text: str, at: int, passed_over: str) -> int:
+    while text[at] in passed_over:
+        at += 1
+    return at
 
 
 def _json_row(path: Path, line: int, entry: Any) -> Row:

@@ -6,9 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from capplan.facts.listing import Listing, Record
+from capplan.files.spreadsheets import inert
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _SCHEMA_VERSION = 1
 
@@ -25,8 +29,12 @@ def to_csv(listing: Listing) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    writer.writerows({key: _cell(value) for key, value in record.items()} for record in records)
     return text.getvalue().rstrip("\n")
+
+
+def _cell(value: object) -> object:
+    return inert(value) if isinstance(value, str) else value
 
 
 def _flat(record: Record) -> Record:
@@ -45,9 +53,8 @@ def to_plain_table(listing: Listing) -> str:
     )
 
 
-def print_rich_table(listing: Listing) -> None:
-    """Draw the table on the terminal, wrapped to its width."""
-    from rich.console import Console
+def to_rich_table(listing: Listing) -> RenderableType:
+    """Return the table for a terminal, wrapped to its width."""
     from rich.table import Table
     from rich.text import Text
 
@@ -55,7 +62,7 @@ def print_rich_table(listing: Listing) -> None:
     for row in listing.rows:
         # Text, not markup: an id may hold square brackets.
         table.add_row(*map(Text, row))
-    Console().print(table)
+    return table
 
 
 def to_lines(record: Record) -> str:

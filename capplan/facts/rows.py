@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +11,9 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from capplan.errors import FactsError
+from capplan.errors import FactsError, UnreadableFileError
+from capplan.inputs.limits import FACTS
+from capplan.inputs.tables import read_table
 from capplan.schema.base import Value
 from capplan.schema.provenance import Kind, Source
 
@@ -81,24 +81,31 @@ def read_rows(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:
     FactsError
         If the file is missing, its header differs or a row has too many or too few cells.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FactsError(f"{path}: cannot be read: {error}.", "Reinstall capplan.") from error
-    reader = csv.reader(io.StringIO(text, newline=""))
-    header = tuple(next(reader, ()))
+    lines = _lines(path)
+    header = tuple(next(lines, (0, ()))[1])
     if header != columns:
         raise FactsError(
             f"{path}:1: the header is {','.join(header)!r}, expected {','.join(columns)!r}.",
             "Columns are fixed; models_db/README.md describes them.",
         )
-    for cells in reader:
+    for number, cells in lines:
         if len(cells) != len(columns):
             raise FactsError(
-                f"{path}:{reader.line_num}: {len(cells)} cells, expected {len(columns)}.",
+                f"{path}:{number}: {len(cells)} cells, expected {len(columns)}.",
                 "Quote cells that contain a comma.",
             )
-        yield Row(path, reader.line_num, dict(zip(columns, cells, strict=True)))
+        yield Row(path, number, dict(zip(columns, cells, strict=True)))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    try:
+        yield from read_table(path, FACTS)
+    except UnreadableFileError as error:
+        where = f"{path}:{error.line}" if error.line is not None else str(path)
+        raise FactsError(
+            f"{where}: cannot be read: {error.reason}.",
+            "Mend the file; if it is one of capplan's own, reinstall capplan.",
+        ) from error
 
 
 def read_family(path: Path, columns: tuple[str, ...]) -> Iterator[Row]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MOST_SHIFT = 63
 _PIECE_FIELD = 1
 """``repeated SentencePiece pieces = 1`` of ``ModelProto`` (sentencepiece_model.proto)."""
 _TEXT_FIELD, _TYPE_FIELD = 1, 3
@@ -82,6 +83,9 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
         byte = raw[at]
         at += 1
         value |= (byte & 0x7F) << shift
+        if shift > _MOST_SHIFT:
+            msg = f"a number of more than 64 bits at byte {at}"
+            raise ValueError(msg)
         if byte < 0x80:
             return value, at
         shift += 7

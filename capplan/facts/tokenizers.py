@@ -8,19 +8,22 @@ folder that has a ``tokenizer_config.json`` alone, the special tokens are read.
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from capplan.errors import CheckpointError
+from capplan.errors import CheckpointError, UnreadableFileError
 from capplan.facts.sentencepiece import read_pieces
+from capplan.inputs.documents import read_json
+from capplan.inputs.limits import TOKENIZER
+from capplan.inputs.reading import read_bytes, read_start, read_text
 from capplan.schema.tokenizer import TokenizerFacts
 
 _LFS_POINTER = b"version https://git-lfs"
 _CONFIG = "tokenizer_config.json"
+_MOST_IDS = 2**31
 _TIKTOKEN_LINE = re.compile(rb"[A-Za-z0-9+/=]+ \d+\s")
 
 
@@ -44,11 +47,10 @@ def _guarded(
     path: Path, reader: Callable[[Path], TokenizerFacts], *, may_be_empty: bool = False
 ) -> TokenizerFacts | None:
     try:
-        with path.open("rb") as file:
-            start = file.read(len(_LFS_POINTER))
-    except OSError as error:
+        start = read_start(path, len(_LFS_POINTER))
+    except UnreadableFileError as error:
         raise CheckpointError(
-            f"{path} cannot be read: {error.strerror}.", "Check its permissions."
+            f"{path} cannot be read: {error.reason}.", "Check its permissions."
         ) from error
     if start == _LFS_POINTER:
         raise CheckpointError(
@@ -56,11 +58,11 @@ def _guarded(
         )
     try:
         facts = reader(path)
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OSError) as error:
-        raise CheckpointError(
-            f"{path} is not a tokenizer that capplan reads ({type(error).__name__}: {error}).",
-            "Download the file again, or remove it to compare sizes only.",
-        ) from error
+        _check_ids(facts.tokens)
+    except UnreadableFileError as error:
+        raise _not_a_tokenizer(path, error.reason) from error
+    except (ValueError, KeyError, TypeError, AttributeError, LookupError, OverflowError) as error:
+        raise _not_a_tokenizer(path, f"{type(error).__name__}: {str(error)[:200]}") from error
     if not facts.tokens and may_be_empty:
         return None
     if not facts.tokens:
@@ -68,8 +70,22 @@ def _guarded(
     return facts
 
 
+def _check_ids(tokens: Mapping[int, str]) -> None:
+    wrong = next((number for number in tokens if not 0 <= number < _MOST_IDS), None)
+    if wrong is not None:
+        msg = f"a token has the id {wrong:.3g}, expected 0 to {_MOST_IDS:,}"
+        raise ValueError(msg)
+
+
+def _not_a_tokenizer(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path} is not a tokenizer that capplan reads ({why}).",
+        "Download the file again, or remove it to compare sizes only.",
+    )
+
+
 def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    return read_json(path, TOKENIZER, finite=False, bounded=False)
 
 
 def _tokenizer_json(path: Path) -> TokenizerFacts:
@@ -101,7 +117,7 @@ def _vocab_json(path: Path) -> TokenizerFacts:
 
 
 def _vocab_txt(path: Path) -> TokenizerFacts:
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = read_text(path, TOKENIZER).splitlines()
     return _facts(path, "WordPiece", dict(enumerate(lines)), _added_beside(path))
 
 
@@ -145,7 +161,7 @@ def _tekken(path: Path) -> TokenizerFacts:
 
 def _model_file(path: Path) -> TokenizerFacts:
     """``tokenizer.model`` is a tiktoken list for Llama 3, a SentencePiece model for most."""
-    raw = path.read_bytes()
+    raw = read_bytes(path, TOKENIZER)
     if _TIKTOKEN_LINE.match(raw[: raw.find(b"\n") + 1]):
         return _tiktoken(path)
     added = _added_beside(path)
@@ -166,7 +182,7 @@ def _tiktoken(path: Path) -> TokenizerFacts:
 
 
 def _ranks(path: Path) -> Iterator[tuple[int, str]]:
-    for line in path.read_bytes().splitlines():
+    for line in read_bytes(path, TOKENIZER).splitlines():
         if line.strip():
             token, rank = line.split()
             yield int(rank), _visible(base64.b64decode(token))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from capplan.errors import UnreadableFileError
+from capplan.inputs.documents import parse_json
+from capplan.inputs.limits import PROFILE, SIDECAR
+from capplan.inputs.names import is_bare_name
+from capplan.inputs.reading import as_text, read_bytes
+
 _TRIES = 5
+_ARRAYS = ".npz"
 
 
 def sidecar_of(content: bytes) -> str | None:
     """Return the arrays' file that a profile names; None for what names none."""
     try:
-        name = json.loads(content).get("sidecar")
-    except (ValueError, AttributeError):
+        name = parse_json(as_text(content, "profile"), "profile", PROFILE).get("sidecar")
+    except (UnreadableFileError, AttributeError):
         return None  # whoever reads it says better what is wrong with it
-    return name if isinstance(name, str) and Path(name).name == name else None
+    return name if is_bare_name(name) and name.endswith(_ARRAYS) else None
 
 
 def read_answer(folder: Path, output: str) -> dict[str, bytes]:
@@ -25,10 +31,10 @@ def read_answer(folder: Path, output: str) -> dict[str, bytes]:
     """
     for _ in range(_TRIES):
         try:
-            content = (folder / output).read_bytes()
+            content = read_bytes(folder / output, PROFILE)
             sidecar = sidecar_of(content)
-            arrays = {sidecar: (folder / sidecar).read_bytes()} if sidecar else {}
-        except OSError:
+            arrays = {sidecar: read_bytes(folder / sidecar, SIDECAR)} if sidecar else {}
+        except UnreadableFileError:
             continue
         return {**arrays, output: content}
     return {}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
-from capplan.errors import JobsFileError
+from capplan.errors import JobsFileError, UnreadableFileError
+from capplan.inputs.limits import JOBS
+from capplan.inputs.yaml_text import read_yaml
 from capplan.jobs.job import Job, Kind
 from capplan.jobs.kinds import COMMANDS, JOB_PREFIX, each_value, refuse_ours
 
@@ -18,6 +20,7 @@ _EXAMPLE = (
     "A file of jobs looks like this: {jobs: [{name: chat, recommend: {target: qwen3-32b, "
     "budget: 20k, rate: 2}}]}"
 )
+_OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _FIELDS = ("name", "gpus", "gpu-type", "cpus", "node", "timeout-minutes")
 
 
@@ -30,12 +33,9 @@ def load_jobs(path: Path) -> tuple[Job, ...]:
         If it cannot be read, or a job of it makes no sense.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise JobsFileError(f"Cannot read the jobs {path}: {why}.", "Check the path.") from error
-    except yaml.YAMLError as error:
-        raise JobsFileError(f"{path} is neither YAML nor JSON: {_where(error)}.") from error
+        document = read_yaml(path, JOBS)
+    except UnreadableFileError as error:
+        raise JobsFileError(f"Cannot read the jobs {path}: {error.reason}.", _EXAMPLE) from error
     return parse_jobs(document, str(path))
 
 
@@ -93,12 +93,6 @@ def needed_jobs(job: Job) -> tuple[str, ...]:
     return tuple(v.removeprefix(JOB_PREFIX) for v in values if v.startswith(JOB_PREFIX))
 
 
-def _where(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or "it does not parse"
-    return f"{problem}, line {mark.line + 1}, column {mark.column + 1}" if mark else problem
-
-
 def _defaults(entry: object, source: str) -> dict[str, Mapping[str, Any]]:
     if entry is None:
         return {}
@@ -133,7 +127,7 @@ def _job(entry: object, where: str, defaults: Mapping[str, Mapping[str, Any]]) -
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise JobsFileError(
-            f"{where}: {field}: {first['msg']}, got {first.get('input')!r}."
+            f"{where}: {field}: {first['msg']}, got {first.get('input')!r}.", _EXAMPLE
         ) from error
 
 
@@ -144,10 +138,21 @@ def _options(where: str, entry: object) -> dict[str, Any]:
     if not isinstance(entry, dict):
         raise JobsFileError(f"{where}: expected options by name, got {entry!r}.", _EXAMPLE)
     return {
-        str(name).lstrip("-").replace("_", "-"): tuple(value) if isinstance(value, list) else value
+        _option(where, name): tuple(value) if isinstance(value, list) else value
         for name, value in entry.items()
         if value is not None
     }
+
+
+def _option(where: str, name: object) -> str:
+    """Return an option's long name: a word, so that it cannot bring a value or another along."""
+    option = str(name).lstrip("-").replace("_", "-")
+    if not _OPTION.fullmatch(option):
+        raise JobsFileError(
+            f"{where}: {str(name)[:60]!r} is no option of a command.",
+            "Write options by their long names: {recommend: {budget: 20k}}",
+        )
+    return option
 
 
 def _field(name: str) -> str:
@@ -160,4 +165,6 @@ def _refuse_unknown(where: str, entry: Mapping[Any, Any], known: Sequence[str]) 
             continue
         near = get_close_matches(str(name), known, 1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise JobsFileError(f"{where}: unknown key {name!r}; {hint}Known: {', '.join(known)}.")
+        raise JobsFileError(
+            f"{where}: unknown key {name!r}; {hint}Known: {', '.join(known)}.", _EXAMPLE
+        )

@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import capplan
-from capplan.errors import JobsFileError
+from capplan.errors import JobsFileError, UnreadableFileError
+from capplan.inputs.limits import CONFIG, JOB_INPUT
+from capplan.inputs.names import at_home
+from capplan.inputs.reading import read_bytes
 from capplan.jobs.answers import sidecar_of
 from capplan.jobs.job import Job, Option, Scalar, Task
 from capplan.jobs.kinds import COMMANDS, JOB_PREFIX, each_value, words
 from capplan.units import SECONDS_PER_MINUTE
 
-_HASH_DIGITS = 12
+_HASH_DIGITS, _LONG = 12, 6
 _CHECKPOINT_OPTIONS = ("target", "draft")
 """May be paths; checkpoints are not carried along but must lie at the same path everywhere."""
 
@@ -45,7 +48,7 @@ class _Reading:
         said = str(value)
         path = self.profiles.get(said.removeprefix(JOB_PREFIX), self.base / said)
         if not said.startswith(JOB_PREFIX):
-            path = self.base / Path(said).expanduser()
+            path = self.base / at_home(said)
         content = self.read(path, option)
         digest = _digest(content)
         folder = f"inputs/{digest}"
@@ -56,20 +59,25 @@ class _Reading:
 
     def read(self, path: Path, option: str) -> bytes:
         try:
-            return path.read_bytes()
-        except OSError as error:
+            return read_bytes(path, JOB_INPUT)
+        except UnreadableFileError as error:
             raise JobsFileError(
-                f"Job {self.job.name!r}: cannot read {path} ({option}): "
-                f"{error.strerror or error}.",
+                f"Job {self.job.name!r}: cannot read {path} ({option}): {error.reason}.",
                 "Paths are relative to the file of jobs.",
             ) from error
 
     def checkpoint(self, value: Scalar) -> tuple[str, str]:
         """Return a checkpoint's absolute path if it is one, and what tells it from another."""
-        path = self.base / Path(str(value)).expanduser()
-        if not path.exists():
-            return str(value), str(value)
-        return str(path.resolve()), _fingerprint(path)
+        path = self.base / at_home(str(value))
+        try:
+            if not path.exists():
+                return str(value), str(value)
+            return str(path.resolve()), _fingerprint(path)
+        except (OSError, UnreadableFileError) as error:
+            raise JobsFileError(
+                f"Job {self.job.name!r}: the checkpoint {path} cannot be read: {error}.",
+                "Check its permissions.",
+            ) from error
 
 
 def prepare(
@@ -111,7 +119,10 @@ def prepare(
     target = options.get(command.argument or "")
     if isinstance(target, tuple):
         if len(target) != 1:
-            raise JobsFileError(f"Job {job.name!r}: one {command.argument}, got {len(target)}.")
+            raise JobsFileError(
+                f"Job {job.name!r}: one {command.argument}, got {len(target)}.",
+                "Write a job for each.",
+            )
         options[str(command.argument)] = target[0]
     minutes = job.timeout_minutes
     task = Task(
@@ -136,7 +147,8 @@ def _gpus_if_any(job: Job) -> int:
     if str(job.options.get("device", "auto")) == "cpu":
         return 0
     size = job.options.get("tensor-parallel", 1)
-    return int(size) if isinstance(size, int | str) and str(size).isdigit() else 1
+    text = str(size)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _LONG else 1
 
 
 def _id(job: Job, identity: Mapping[str, object]) -> str:
@@ -158,5 +170,5 @@ def _fingerprint(path: Path) -> str:
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     sizes = [f"{file.name} {file.stat().st_size}" for file in files if file.is_file()]
     config = path / "config.json"
-    text = config.read_bytes() if config.is_file() else b""
+    text = read_bytes(config, CONFIG) if config.is_file() else b""
     return _digest("\n".join(sizes).encode() + text)

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import capplan
+from capplan.errors import UnreadableFileError
+from capplan.inputs.documents import read_json
+from capplan.inputs.limits import JOB_RECORD
 from capplan.jobs.job import Ending, Outcome, Task
 from capplan.jobs.protocol import LOG_FILE, OUTCOME_FILE
 
@@ -165,8 +168,8 @@ def _killed(number: int) -> dict[str, str]:
 def _told(folder: Path, returncode: int) -> dict[str, Any]:
     """Return what the command itself wrote about its end; without it, the end of its log."""
     try:
-        told: dict[str, Any] = json.loads((folder / OUTCOME_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        told: dict[str, Any] = read_json(folder / OUTCOME_FILE, JOB_RECORD)
+    except UnreadableFileError:
         reason = f"it ended with exit code {returncode}: {last_line(folder) or 'it said nothing'}"
         return {"ending": Ending.FAILED, "exit_code": returncode, "reason": reason}
     return told

@@ -9,15 +9,33 @@ import platform
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import capplan
+from capplan.errors import ExecutorError
 from capplan.jobs.answers import read_answer
 from capplan.jobs.job import Task
 from capplan.jobs.process import Process
 from capplan.jobs.protocol import LOG_FILE
 
 Files = dict[str, bytes]
+
+
+def _inside(name: str) -> str:
+    """Return the name of a file if it lies in the job's folder.
+
+    Raises
+    ------
+    ExecutorError
+        If it lies elsewhere.
+    """
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ExecutorError(
+            f"A file of a job is called {name!r}, which is not in its folder.",
+            "Run the same version of capplan on every node.",
+        )
+    return name
 
 
 class JobHost:
@@ -53,7 +71,7 @@ class JobHost:
         """
         parsed = Task.model_validate_json(task)
         for name, content in files.items():
-            path = self._folder / name
+            path = self._folder / _inside(name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         self._output = parsed.output

@@ -23,8 +23,10 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from capplan.errors import ExecutorError, StorageError
+from capplan.errors import ExecutorError, StorageError, UnreadableFileError
 from capplan.files import write_atomic
+from capplan.inputs.limits import JOB_RECORD, PROFILE
+from capplan.inputs.reading import read_bytes, read_text
 from capplan.jobs.answers import read_answer
 from capplan.jobs.job import BatchResult, JobResult, State
 from capplan.jobs.preparing import Prepared
@@ -102,10 +104,10 @@ class BatchStore:
         """Return the result of an earlier run if its answer still lies there, undamaged."""
         folder = self.folder_of(prepared)
         try:
-            text = (folder / _RESULT).read_text(encoding="utf-8")
+            text = read_text(folder / _RESULT, JOB_RECORD)
             result = JobResult.model_validate_json(text)
-            content = (folder / prepared.task.output).read_bytes()
-        except (OSError, UnicodeDecodeError, ValidationError):
+            content = read_bytes(folder / prepared.task.output, PROFILE)
+        except (UnreadableFileError, ValidationError):
             return None
         if result.state not in _STAYS or result.result_sha256 != _sha256(content):
             return None
@@ -146,7 +148,7 @@ class BatchStore:
         update: dict[str, object] = {"result": None, "result_sha256": None}
         if output.is_file():
             update["result"] = str(output.relative_to(self.folder))
-            update["result_sha256"] = _sha256(output.read_bytes())
+            update["result_sha256"] = _sha256(read_bytes(output, PROFILE))
         result = result.model_copy(update=update)
         write_atomic(folder / _RESULT, result.model_dump_json(indent=1) + "\n")
         (folder / OUTCOME_FILE).unlink(missing_ok=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from capplan.errors import CalibrationFileError
+from capplan.errors import CalibrationFileError, UnreadableFileError
 from capplan.files import write_atomic
+from capplan.inputs.documents import read_json
+from capplan.inputs.limits import CALIBRATION
 from capplan.schema.calibration import CALIBRATION_SCHEMA_VERSION, Calibration
 
 _AGAIN = "Make the file again: capplan calibrate PROFILE... -o calibration.json"
@@ -46,7 +47,7 @@ def load_calibration(path: str | Path) -> StoredCalibration:
         If the file is missing, damaged, no calibration, or written by a newer capplan.
     """
     file = Path(path)
-    document = _parsed(_text(file), file.name)
+    document = _parsed(file)
     _check_version(document, file.name)
     try:
         return StoredCalibration(Calibration.model_validate(document), file)
@@ -60,27 +61,13 @@ def load_calibration(path: str | Path) -> StoredCalibration:
         ) from error
 
 
-def _text(file: Path) -> str:
+def _parsed(file: Path) -> dict[str, Any]:
+    name = file.name
     try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
+        document = read_json(file, CALIBRATION)
+    except UnreadableFileError as error:
         raise CalibrationFileError(
-            f"{file} is not a calibration: byte {error.start} is not UTF-8 text.", _AGAIN
-        ) from error
-    except OSError as error:
-        raise CalibrationFileError(
-            f"Cannot read the calibration {file}: {error.strerror or error}.", _AGAIN
-        ) from error
-
-
-def _parsed(text: str, name: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise CalibrationFileError(
-            f"The calibration {name} is not whole JSON: {error.msg}, line {error.lineno}, "
-            f"column {error.colno}.",
-            _AGAIN,
+            f"Cannot read the calibration {file}: {error.reason}.", _AGAIN
         ) from error
     if not isinstance(document, dict):
         raise CalibrationFileError(

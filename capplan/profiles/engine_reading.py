@@ -24,6 +24,9 @@ _ADDED_GAUGES = ("running", "waiting")
 """Gauges that two processes of one engine share; of the others the largest counts."""
 _UNFINISHED = ("abort", "error", "cancelled")
 _SHOWN_NAMES = 3
+MOST = 1e18
+"""No counter of an engine gets so far: beyond it sums overflow and single events are lost."""
+_LONGEST_LABEL = 300
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def read_scrape(text: str) -> Scrape:
     engines = _joined([_reading(key, series) for key, series in gathered.items()])
     if not engines:
         raise _no_engine(exposition)
-    notes = (f"{unusable} values are no usable numbers (NaN, infinite or negative).",)
+    notes = (f"{unusable} values are no usable numbers (NaN, infinite, negative, too large).",)
     return Scrape(
         engines=tuple(sorted(engines, key=lambda engine: engine.key)),
         process_start_s=_process_start_s(exposition.samples),
@@ -132,7 +135,7 @@ def _take(sample: Sample, gathered: dict[tuple[str, str, str], _Series]) -> bool
     labels = dict(sample.labels)
     if not _is_selected(engine, meant, labels):
         return True
-    if not (math.isfinite(sample.value) and sample.value >= 0):
+    if not (math.isfinite(sample.value) and 0 <= sample.value <= MOST):
         return False
     series = gathered[engine.engine, _first(labels, MODEL_LABELS), _engine_label(labels)]
     if is_birth:
@@ -175,14 +178,19 @@ def _is_selected(engine: EngineNames, meant: str, labels: Mapping[str, str]) -> 
 
 
 def _first(labels: Mapping[str, str], names: Iterable[str]) -> str:
-    return next((labels[name] for name in names if name in labels), "")
+    return _shown(next((labels[name] for name in names if name in labels), ""))
 
 
 def _engine_label(labels: Mapping[str, str]) -> str:
     present = [(name, labels[name]) for name in ENGINE_LABELS if name in labels]
     if len(present) == 1:
-        return present[0][1]
-    return ",".join(f"{name}={value}" for name, value in present)
+        return _shown(present[0][1])
+    return _shown(",".join(f"{name}={value}" for name, value in present))
+
+
+def _shown(label: str) -> str:
+    """Return a label as a name that can be shown on one line, and be held in a file."""
+    return "".join(c if c.isprintable() else "?" for c in label[:_LONGEST_LABEL])
 
 
 def _reading(key: tuple[str, str, str], series: _Series) -> EngineReading:

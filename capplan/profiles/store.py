@@ -7,24 +7,31 @@ can be read.
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import re
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from capplan.errors import ProfileFormatError, StorageError
-from capplan.files import write_atomic
+from capplan.errors import ProfileFormatError, UnreadableFileError
+from capplan.files import hold, place_of, write_atomic
+from capplan.inputs.arrays import parse_arrays
+from capplan.inputs.documents import read_json
+from capplan.inputs.limits import PROFILE, SIDECAR
+from capplan.inputs.names import is_bare_name
+from capplan.inputs.reading import read_bytes
 from capplan.profiles.frame import ProfileTable, profile_frame
 from capplan.profiles.migrate import migrate
+from capplan.profiles.sidecars import (
+    digest_of,
+    remove_superseded,
+    remove_unnamed,
+    sidecar_place,
+    write_sidecar,
+)
+from capplan.profiles.trace_checks import wrong_trace
 from capplan.schema.profile import Profile
 
 if TYPE_CHECKING:
@@ -32,8 +39,10 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_HASH_DIGITS = 16
 _AGAIN = "Take the profile again, or restore the file from a copy."
+_ANOTHER = (
+    "Give a file that `capplan profile -o FILE` wrote; if this is one, restore it from a copy."
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,8 +81,13 @@ def load_profile(path: str | Path) -> StoredProfile:
         If a newer capplan wrote it.
     """
     file = Path(path)
-    profile = _parse(_read_text(file), file.name)
-    return StoredProfile(profile, _load_sidecar(file, profile.sidecar), file)
+    profile = _parse(file)
+    arrays = _load_sidecar(file, profile.sidecar)
+    if problem := wrong_trace(profile, arrays):
+        raise ProfileFormatError(
+            f"The sidecar of {file.name} is not that of its traces: {problem}.", _AGAIN
+        )
+    return StoredProfile(profile, arrays, file)
 
 
 def save_profile(path: str | Path, profile: Profile, arrays: Arrays) -> StoredProfile:
@@ -87,48 +101,43 @@ def save_profile(path: str | Path, profile: Profile, arrays: Arrays) -> StoredPr
     Raises
     ------
     StorageError
-        If the disk is full or the folder may not be written; the old pair is untouched.
+        If the disk is full, the folder may not be written, or a run is writing this profile; the
+        old pair is untouched.
     """
+    with hold(Path(path)):
+        return save_held_profile(path, profile, arrays)
+
+
+def save_held_profile(path: str | Path, profile: Profile, arrays: Arrays) -> StoredProfile:
+    """Do as :func:`save_profile` for a run that holds the file already."""
     file = Path(path)
-    sidecar = _write_sidecar(file, arrays) if arrays else None
+    place = place_of(file)
+    sidecar = write_sidecar(place, arrays) if arrays and place is not None else None
     stored = profile.model_copy(update={"sidecar": sidecar})
     try:
         write_atomic(file, stored.model_dump_json(indent=1) + "\n")
-    finally:
-        _remove_stale_sidecars(file)
+    except BaseException:
+        if place is not None and sidecar is not None:
+            remove_unnamed(place.parent, {sidecar})
+        raise
+    if place is not None:
+        remove_superseded(place, keep=sidecar)
     return StoredProfile(stored, dict(arrays), file)
 
 
-def _read_text(file: Path) -> str:
+def _parse(file: Path) -> Profile:
+    name = file.name
     try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
+        document = read_json(file, PROFILE)
+    except UnreadableFileError as error:
         raise ProfileFormatError(
-            f"{file} is not a capplan profile: byte {error.start} is not UTF-8 text.",
-            "Give a file that `capplan profile -o FILE` wrote.",
-        ) from error
-    except OSError as error:
-        raise ProfileFormatError(
-            f"Cannot read the profile {file}: {error.strerror or error}.",
-            "Check the path; `capplan profile -o FILE` writes one.",
-        ) from error
-
-
-def _parse(text: str, name: str) -> Profile:
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        whole = text.strip()
-        cut = whole.startswith("{") and (error.pos >= len(whole) or not whole.endswith("}"))
-        what = "ends in the middle (truncated)" if cut else f"is not JSON ({error.msg})"
-        raise ProfileFormatError(
-            f"The profile {name} {what}, line {error.lineno}, column {error.colno}.", _AGAIN
-        ) from error
+            f"Cannot read the profile {file}: {error.reason}.", _ANOTHER
+        ) from (error)
     if not isinstance(document, dict):
         raise ProfileFormatError(
             f"{name} is not a capplan profile: expected a JSON object, "
             f"got {type(document).__name__}.",
-            "Give a file that `capplan profile -o FILE` wrote.",
+            _ANOTHER,
         )
     try:
         return Profile.model_validate(migrate(document, name))
@@ -142,70 +151,33 @@ def _parse(text: str, name: str) -> Profile:
         ) from error
 
 
-def _sidecar_pattern(file: Path) -> re.Pattern[str]:
-    return re.compile(rf"{re.escape(file.stem)}-[0-9a-f]{{{_HASH_DIGITS}}}\.npz")
-
-
-def _write_sidecar(file: Path, arrays: Arrays) -> str:
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **dict(sorted(arrays.items())))
-    content = buffer.getvalue()
-    name = f"{file.stem}-{hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]}.npz"
-    if not (file.parent / name).exists():
-        write_atomic(file.parent / name, content)
-    return name
-
-
 def _load_sidecar(file: Path, name: str | None) -> Arrays:
     if name is None:
         return {}
-    if Path(name).name != name:
+    if not is_bare_name(name):
         raise ProfileFormatError(
             f"{file.name}: sidecar must be a bare file name, got {name!r}.", _AGAIN
         )
     content = _read_sidecar(file, name)
-    digest = hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]
+    digest = digest_of(content)
     if not name.endswith(f"-{digest}.npz"):
         raise ProfileFormatError(
             f"The sidecar {name} of {file.name} is damaged: its content hashes to {digest}.",
             _AGAIN,
         )
     try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        return parse_arrays(content, name, SIDECAR)
+    except UnreadableFileError as error:
         raise ProfileFormatError(
-            f"The sidecar {name} of {file.name} holds no plain arrays: {error}.", _AGAIN
+            f"The sidecar {name} of {file.name} cannot be used: {error.reason}.", _AGAIN
         ) from error
 
 
 def _read_sidecar(file: Path, name: str) -> bytes:
     try:
-        return (file.parent / name).read_bytes()
-    except OSError as error:
+        return read_bytes(sidecar_place(file, name), SIDECAR)
+    except UnreadableFileError as error:
         raise ProfileFormatError(
-            f"The sidecar {name} of {file.name} cannot be read: {error.strerror or error}.",
+            f"The sidecar {name} of {file.name} cannot be read: {error.reason}.",
             "Copy the .npz file together with the profile, into the same folder.",
-        ) from error
-
-
-def _remove_stale_sidecars(file: Path) -> None:
-    """Remove sidecars of earlier states; the one that the file on disk names stays."""
-    try:
-        current = json.loads(file.read_text(encoding="utf-8")).get("sidecar")
-    except (OSError, ValueError, AttributeError):
-        return
-    pattern = _sidecar_pattern(file)
-    for other in file.parent.glob("*.npz"):
-        if other.name != current and pattern.fullmatch(other.name):
-            _unlink(other)
-
-
-def _unlink(file: Path) -> None:
-    try:
-        file.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"Cannot remove the superseded {file}: {error.strerror or error}.",
-            "The profile itself is written; check the permissions of the folder.",
         ) from error

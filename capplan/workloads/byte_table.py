@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.workloads.times import TimeForm
+from capplan.workloads.times import TimeForm, seconds_of_texts
 
 Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
@@ -21,7 +21,6 @@ _NEWLINE, _RETURN, _QUOTE, _ZERO = ord("\n"), ord("\r"), b'"', ord("0")
 _PLUS, _MINUS, _ZULU = ord("+"), ord("-"), ord("Z")
 _MOST_DIGITS, _LONGEST_TIME, _DATE_LENGTH = 8, 40, 10
 _UTC = np.frombuffer(b"+00:00", dtype=np.uint8)
-_NS_PER_S = 1e9
 
 
 @dataclass(frozen=True)
@@ -91,10 +90,7 @@ def _moments(text: Bytes, lengths: Places) -> Floats | None:
     # numpy knows no offsets; such times are read one by one
     if ((text == _PLUS) | (text == _ZULU)).any() or (after_date == _MINUS).any():
         return None
-    moments = _strings(text).astype("datetime64[ns]")
-    if np.isnat(moments).any():
-        return None
-    return moments.astype(np.int64) / _NS_PER_S
+    return seconds_of_texts(_strings(text))
 
 
 def _spans(cells: Cells, column: int) -> tuple[Places, Places]:

@@ -10,16 +10,15 @@ from operator import itemgetter
 from typing import BinaryIO, cast
 
 from capplan.errors import WorkloadError
+from capplan.workloads.blocks import BYTE_ORDER_MARK, line_blocks
 from capplan.workloads.byte_table import split_cells, times, whole_numbers
 from capplan.workloads.columns import find_columns
 from capplan.workloads.rows import Rows
 from capplan.workloads.times import is_time, time_form
 
-_BLOCK_BYTES = 2 * 2**20
 _CHUNK_ROWS = 8192
 _MAX_HEADER_BYTES, _SAMPLE_ROWS = 2**20, 100
 _DELIMITERS = ",;\t|"
-_BOM = b"\xef\xbb\xbf"
 
 
 def read_delimited(
@@ -34,11 +33,11 @@ def read_delimited(
     UnicodeDecodeError
         If it is no UTF-8.
     """
-    header = stream.readline(_MAX_HEADER_BYTES).removeprefix(_BOM).decode("utf-8")
+    header = stream.readline(_MAX_HEADER_BYTES).removeprefix(BYTE_ORDER_MARK).decode("utf-8")
     delimiter = max(_DELIMITERS, key=header.count)
-    names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
+    names = _names(header, delimiter, file)
     columns = find_columns(names, file, chosen)
-    blocks = _blocks(stream)
+    blocks = line_blocks(stream)
     first = next(blocks, b"")
     if not first.strip():
         raise WorkloadError(f"{file} names its columns and has no row.", "Give a longer trace.")
@@ -50,6 +49,16 @@ def read_delimited(
     return table.rows
 
 
+def _names(header: str, delimiter: str, file: str) -> list[str]:
+    try:
+        return [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
+    except csv.Error as error:
+        raise WorkloadError(
+            f"{file}, line 1: no names of columns: {error}.",
+            "Give a table whose first line names its columns.",
+        ) from error
+
+
 def _sample(block: bytes, place: int, delimiter: str) -> str:
     """Return a time of the first rows by which to judge their form: the first that is one."""
     text = StringIO(block[:_MAX_HEADER_BYTES].decode("utf-8", "replace"), newline="")
@@ -59,20 +68,6 @@ def _sample(block: bytes, place: int, delimiter: str) -> str:
         return ""
     found = [row[place] for row in rows if len(row) > place and row[place].strip()]
     return next((value for value in found if is_time(value)), found[0] if found else "")
-
-
-def _blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield whole lines, a few megabytes at a time."""
-    rest = b""
-    while data := stream.read(_BLOCK_BYTES):
-        cut = data.rfind(b"\n") + 1
-        if cut:
-            yield rest + data[:cut]
-            rest = data[cut:]
-        else:
-            rest += data
-    if rest:
-        yield rest if rest.endswith(b"\n") else rest + b"\n"
 
 
 def _picker(*places: int) -> Callable[[list[str]], tuple[str, str, str]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from capplan.errors import MissingPackageError, WorkloadError
-from capplan.workloads.columns import find_columns
+from capplan.workloads.columns import Columns, find_columns
 from capplan.workloads.rows import Rows
 from capplan.workloads.times import time_form
 
@@ -32,7 +32,7 @@ def read_parquet(path: Path, chosen: Mapping[str, str], unit: str | None) -> Row
         raise MissingPackageError("Reading Parquet traces", "pyarrow", "parquet") from error
     try:
         table = parquet.ParquetFile(path)
-    except (arrow.ArrowInvalid, OSError) as error:
+    except (arrow.ArrowException, OSError, ValueError) as error:
         raise WorkloadError(
             f"{path.name} is no Parquet file that can be read: {str(error)[:120]}.",
             "Write it again, or give the trace as CSV.",
@@ -40,8 +40,7 @@ def read_parquet(path: Path, chosen: Mapping[str, str], unit: str | None) -> Row
     columns = find_columns(table.schema_arrow.names, path.name, chosen)
     rows: Rows | None = None
     line = 1
-    for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns.names)):
-        times, prompts, outputs = (_values(batch.column(name)) for name in columns.names)
+    for times, prompts, outputs in _batches(table, columns, path.name, arrow):
         if rows is None:
             first = next((time for time in times if time is not None), None)
             name = columns.names[0]
@@ -52,6 +51,17 @@ def read_parquet(path: Path, chosen: Mapping[str, str], unit: str | None) -> Row
     if rows is None:
         raise WorkloadError(f"{path.name} has no row.", "Give a longer trace.")
     return rows
+
+
+def _batches(table: Any, columns: Columns, name: str, arrow: Any) -> Iterator[list[list[Any]]]:
+    """Yield the three columns as Python values, some rows at a time."""
+    try:
+        for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns.names)):
+            yield [_values(batch.column(column)) for column in columns.names]
+    except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise WorkloadError(
+            f"{name} is damaged: {str(error)[:120]}.", "Write it again, or give the trace as CSV."
+        ) from error
 
 
 def _values(column: Any) -> list[Any]:

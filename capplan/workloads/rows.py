@@ -19,6 +19,8 @@ MAX_ROWS = 20_000_000
 """Requests of one trace: about 0.5 GB as arrays."""
 MAX_TOKENS = 10_000_000
 """Tokens of one request: the longest contexts sold in 2026 hold a tenth of it."""
+MAX_SECONDS = 1e11
+"""Of a time, since 1970 or the trace's begin: the year 5138."""
 SHOWN_BAD_ROWS = 5
 MAX_BAD_SHARE = 0.1
 """Above this share of bad rows the file was misread, or is no trace."""
@@ -79,7 +81,7 @@ class Rows:
             )
         except (ValueError, TypeError, AttributeError, OverflowError):
             chunk = None
-        if chunk is None or not _plain(*chunk):
+        if chunk is None or not _flat(chunk, len(times)) or not _plain(*chunk):
             chunk = self._one_by_one(times, prompts, outputs, lines)
         self._keep(*chunk)
 
@@ -140,7 +142,7 @@ class Rows:
     def _row(self, time: Any, prompt: Any, output: Any) -> tuple[float, float, float] | str:
         names = self.columns.names
         seconds = seconds_of_one(time, self.form)
-        if seconds is None:
+        if seconds is None or abs(seconds) > MAX_SECONDS:
             return f"{names[0]} {_shown(time)} is not like the first one ({self.form.words})"
         tokens = []
         for name, value in ((names[1], prompt), (names[2], output)):
@@ -153,9 +155,14 @@ class Rows:
         return seconds, tokens[0], tokens[1]
 
 
+def _flat(columns: Sequence[NDArray[Any]], length: int) -> bool:
+    """Whether every value of a column is one number; lists in all rows make a table of them."""
+    return all(column.shape == (length,) for column in columns)
+
+
 def _plain(seconds: Floats, prompts: Floats, outputs: Floats) -> bool:
     """Whether every row is good, or a failed request."""
-    if not np.isfinite(seconds).all():
+    if not (np.abs(seconds) <= MAX_SECONDS).all():  # false of NaN, too
         return False
     for tokens in (prompts, outputs):
         if not ((tokens >= 0) & (tokens <= MAX_TOKENS) & (tokens == np.floor(tokens))).all():
@@ -168,7 +175,7 @@ def _tokens(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if 0 <= number <= MAX_TOKENS and number == int(number) else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +27,8 @@ _UTC_SUFFIX = "+00:00"
 _NS_PER_S = 1e9
 _DASHES = 2
 """In an ISO date; a third one begins a negative offset."""
+_YEARS_OF_NS = (1678, 2261)
+"""Whole years that nanoseconds of 64 bits hold; numpy wraps others around without a word."""
 _OFFSETS = "other offsets than UTC, or no times"
 
 
@@ -100,7 +103,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 
@@ -111,7 +114,7 @@ def _iso_seconds(value: Any) -> float | None:
     else:
         try:
             moment = datetime.fromisoformat(str(value).strip())
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -140,10 +143,38 @@ def seconds_of_many(values: Sequence[Any], form: TimeForm) -> Floats:
     # numpy knows no offsets; such times are read one by one
     if any("+" in text or text.endswith("Z") or text.count("-") > _DASHES for text in texts):
         raise ValueError(_OFFSETS)
-    moments = np.array(texts, dtype="datetime64[ns]")
+    return seconds_of_texts(np.array(texts))
+
+
+def seconds_of_texts(texts: NDArray[np.str_] | NDArray[np.bytes_]) -> Floats:
+    """Return ISO times without an offset.
+
+    Raises
+    ------
+    ValueError
+        If numpy does not read every one as a time, or reads one with a warning.
+    """
+    if not _have_plain_years(texts):
+        raise ValueError(_OFFSETS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what it takes for a time zone, and then leaves out
+        try:
+            moments = texts.astype("datetime64[ns]")
+        except Warning as warning:
+            raise ValueError(_OFFSETS) from warning
     if np.isnat(moments).any():
         raise ValueError(_OFFSETS)
     return moments.astype(np.int64) / _NS_PER_S
+
+
+def _have_plain_years(texts: NDArray[np.str_] | NDArray[np.bytes_]) -> bool:
+    """Whether all begin with four digits of a year that nanoseconds hold, and a dash."""
+    begins = np.ascontiguousarray(texts.astype("S5")).view(np.uint8).reshape(-1, 5)
+    digits, dashes = begins[:, :4].astype(np.int32) - ord("0"), begins[:, 4]
+    years = digits @ (1000, 100, 10, 1)
+    first, last = _YEARS_OF_NS
+    are_digits = ((digits >= 0) & (digits <= 9)).all()
+    return bool(are_digits and ((years >= first) & (years <= last) & (dashes == ord("-"))).all())
 
 
 def _without_utc(values: Sequence[Any]) -> Sequence[Any]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 
-from capplan.errors import WorkloadError
+from capplan.errors import UnreadableFileError, WorkloadError
 from capplan.estimate.request_trace import RequestTrace
+from capplan.inputs.limits import TRACE
+from capplan.inputs.reading import why
+from capplan.inputs.streams import open_stream
 from capplan.workloads.delimited import read_delimited
 from capplan.workloads.jsonlines import read_jsonlines
 from capplan.workloads.parquet import read_parquet
@@ -24,7 +24,7 @@ TABLE_SUFFIXES = frozenset({".csv", ".tsv", ".txt"})
 LINE_SUFFIXES = frozenset({".jsonl", ".ndjson"})
 PARQUET_SUFFIXES = frozenset({".parquet", ".pq"})
 TRACE_SUFFIXES = TABLE_SUFFIXES | LINE_SUFFIXES | PARQUET_SUFFIXES
-MAX_FILE_BYTES = 8 * 2**30
+MAX_FILE_BYTES = TRACE.most_bytes
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def read_trace(path: str | Path, options: TraceOptions | None = None) -> ReadTra
         trace=trace,
         name=file.name,
         layout=rows.columns.layout,
-        columns=rows.columns.names,
+        columns=_shown(rows.columns.names),
         times=rows.form.words,
         rows=rows.total,
         failed=rows.failed,
@@ -127,6 +127,12 @@ def read_trace(path: str | Path, options: TraceOptions | None = None) -> ReadTra
         bad_rows=tuple(sorted(rows.shown, key=lambda row: row.line)),
         unsorted=bool((np.diff(seconds) < 0).any()),
     )
+
+
+def _shown(names: tuple[str, str, str]) -> tuple[str, str, str]:
+    """Return names that can be written: those of JSON may hold halves of characters."""
+    time, prompt, output = (name.encode("utf-8", errors="replace").decode() for name in names)
+    return time, prompt, output
 
 
 def _rows(file: Path, options: TraceOptions) -> Rows:
@@ -142,8 +148,7 @@ def _rows(file: Path, options: TraceOptions) -> Rows:
         return read_parquet(file, options.columns, options.unit)
     with _opened(file) as stream:
         if suffix in LINE_SUFFIXES:
-            text = TextIOWrapper(stream, encoding="utf-8-sig")
-            return read_jsonlines(text, file.name, options.columns, options.unit)
+            return read_jsonlines(stream, file.name, options.columns, options.unit)
         return read_delimited(stream, file.name, options.columns, options.unit)
 
 
@@ -151,7 +156,7 @@ def _check_size(file: Path) -> None:
     try:
         size = file.stat().st_size
     except OSError as error:
-        raise _unreadable(file, error) from error
+        raise _unreadable(file, why(error)) from error
     if size > MAX_FILE_BYTES:
         raise WorkloadError(
             f"{file.name} has {size / 2**30:.0f} GiB; traces up to {MAX_FILE_BYTES / 2**30:.0f} "
@@ -164,24 +169,19 @@ def _check_size(file: Path) -> None:
 def _opened(file: Path) -> Iterator[BinaryIO]:
     """Open a file, gzipped or not; what goes wrong while reading is told of the file."""
     try:
-        if file.suffix.lower() == ".gz":
-            with gzip.open(file, "rb") as stream:
-                yield cast("BinaryIO", stream)
-        else:
-            with file.open("rb") as plain:
-                yield plain
+        with open_stream(file, TRACE) as stream:
+            yield stream
     except UnicodeDecodeError as error:
         raise WorkloadError(
             f"{file.name} is no UTF-8 text (byte {error.object[error.start]:#04x}).",
             "Save it as UTF-8.",
         ) from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(file, error) from error
+    except UnreadableFileError as error:
+        raise _unreadable(file, error.reason) from error
 
 
-def _unreadable(file: Path, error: Exception) -> WorkloadError:
-    why = getattr(error, "strerror", None) or str(error)
-    return WorkloadError(f"Cannot read {file}: {why}.", "Check the path, or fetch it again.")
+def _unreadable(file: Path, reason: str) -> WorkloadError:
+    return WorkloadError(f"Cannot read {file}: {reason}.", "Check the path, or fetch it again.")
 
 
 def _check(rows: Rows, name: str) -> None:

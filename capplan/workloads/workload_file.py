@@ -10,16 +10,19 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from capplan.errors import WorkloadError
+from capplan.errors import UnreadableFileError, WorkloadError
 from capplan.files import write_atomic
+from capplan.inputs.limits import WORKLOAD
+from capplan.inputs.reading import read_text
 from capplan.schema.services import NamedWorkload, Services
-from capplan.schema.workload import Workload
+from capplan.schema.workload import Slo, Workload
 from capplan.workloads.marginals import MARGINALS, with_mix
 from capplan.workloads.yaml_text import parse
 
-MAX_FILE_BYTES = 4 * 2**20
 _DOCS = "docs/workloads.md lists the fields with their units."
 _KNOWN = (*Workload.model_fields, *MARGINALS)
+_ASKED = ("target", "slo")
+"""Of a service among several: what serves it, and how fast."""
 _FIGURES = 6
 """Significant figures written: more than any trace is good for."""
 
@@ -43,19 +46,11 @@ def read_workload_file(path: str | Path) -> Services:
 
 def _text(file: Path) -> str:
     try:
-        if file.stat().st_size > MAX_FILE_BYTES:
-            raise WorkloadError(
-                f"{file.name} is larger than {MAX_FILE_BYTES / 2**20:.0f} MiB: no workload file.",
-                "A trace of requests ends in .csv, .jsonl or .parquet.",
-            )
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
+        return read_text(file, WORKLOAD)
+    except UnreadableFileError as error:
         raise WorkloadError(
-            f"{file.name} is no UTF-8 text (byte {error.start}).", "Save it as UTF-8."
-        ) from error
-    except OSError as error:
-        raise WorkloadError(
-            f"Cannot read {file}: {error.strerror or error}.", "Check the path."
+            f"Cannot read {file}: {error.reason}.",
+            "A workload file is YAML in UTF-8; a trace ends in .csv, .jsonl or .parquet.",
         ) from error
 
 
@@ -90,8 +85,37 @@ def _named(one: Any, index: int, file: str) -> NamedWorkload:
             f"{file}: {where}.name: got {_shown(name)}; expected the service's name.",
             "Add a line: name: chat",
         )
-    fields = {key: value for key, value in one.items() if key != "name"}
-    return NamedWorkload(name=name.strip(), workload=_workload(fields, file, f"{name}."))
+    fields = {key: value for key, value in one.items() if key not in ("name", *_ASKED)}
+    return NamedWorkload(
+        name=name.strip(),
+        workload=_workload(fields, file, f"{name}."),
+        **_asked(one, file, f"{name}."),
+    )
+
+
+def _asked(one: Mapping[str, Any], file: str, prefix: str) -> dict[str, Any]:
+    """Return the target and the limits that a service of several asks for."""
+    target, limits = one.get("target"), one.get("slo")
+    if target is not None and (not isinstance(target, str) or not target.strip()):
+        raise WorkloadError(
+            f"{file}: {prefix}target: got {_shown(target)}; expected the name of an LLM.", _DOCS
+        )
+    if limits is not None and (
+        not isinstance(limits, dict) or set(limits) - set(Slo.model_fields)
+    ):
+        raise WorkloadError(
+            f"{file}: {prefix}slo: got {_shown(limits)}; expected limits in milliseconds.",
+            "Write them as slo: {tpot_ms: 40, ttft_ms: 800}, or one of the two.",
+        )
+    for where, value in _booleans({"slo": limits} if limits else {}):
+        raise WorkloadError(
+            f"{file}: {prefix}{where}: got {str(value).lower()}; expected milliseconds.", _DOCS
+        )
+    try:
+        slo = Slo.model_validate(limits or {})
+    except ValidationError as error:
+        raise _explained(error, file, f"{prefix}slo") from error
+    return {"target": target.strip() if target else None, "slo": slo}
 
 
 def _workload(fields: Mapping[str, Any], file: str, prefix: str) -> Workload:
@@ -152,9 +176,20 @@ def _shown(value: Any) -> str:
 
 def workload_document(services: Services) -> dict[str, Any]:
     """Return what a workload file holds: fields that differ from their defaults."""
-    if len(services.services) == 1:
-        return _fields(services.services[0].workload)
-    return {"services": [{"name": one.name, **_fields(one.workload)} for one in services.services]}
+    first = services.services[0]
+    if len(services.services) == 1 and first.target is None and first.slo == Slo():
+        return _fields(first.workload)
+    return {"services": [_service(one) for one in services.services]}
+
+
+def _service(one: NamedWorkload) -> dict[str, Any]:
+    limits = one.slo.model_dump(exclude_none=True)
+    return {
+        "name": one.name,
+        **({"target": one.target} if one.target is not None else {}),
+        **({"slo": limits} if limits else {}),
+        **_fields(one.workload),
+    }
 
 
 def _fields(workload: Workload) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-import struct
-from pathlib import Path
 from typing import Any
 
-from capplan.errors import CheckpointError
+from capplan.errors import CheckpointError, UnreadableFileError
+from capplan.inputs.documents import read_json
+from capplan.inputs.limits import CONFIG
+from capplan.inputs.safetensors import read_tensors
 from capplan.schema.llm import LlmSpec
 from capplan.schema.profile import ProfiledLlm
 from capplan.schema.provenance import Kind, Source
@@ -17,6 +17,7 @@ from profiler.backends.checkpoints import Checkpoint
 DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 EXPERT_COUNT_NAMES = ("num_local_experts", "num_experts", "n_routed_experts")
 EXPERTS_PER_TOKEN_NAMES = ("num_experts_per_tok", "num_experts_per_token", "moe_top_k")
+_LARGEST = 10**12
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _NO_PER_HEAD_CACHE = ("kv_lora_rank", "layer_types", "ssm_cfg", "mamba_d_state")
 """Fields of configurations whose cache is not so many bytes a token for every layer."""
@@ -25,20 +26,27 @@ _NO_PER_HEAD_CACHE = ("kv_lora_rank", "layer_types", "ssm_cfg", "mamba_d_state")
 def read_config(found: Checkpoint) -> dict[str, Any]:
     """Return the configuration of the language model of a checkpoint."""
     try:
-        config = json.loads((found.folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"The configuration of {found.name} cannot be read: {error}.",
-            "Give the folder of a complete Hugging Face checkpoint.",
-        ) from error
-    text: dict[str, Any] = {**config, **config.get("text_config", {})}
-    return text
+        config = read_json(found.folder / "config.json", CONFIG, finite=False, bounded=False)
+    except UnreadableFileError as error:
+        raise _unusable(found, f"cannot be read: {error.reason}") from error
+    if not isinstance(config, dict):
+        raise _unusable(found, f"is a {type(config).__name__}, expected an object")
+    text = config.get("text_config")
+    return {**config, **text} if isinstance(text, dict) else config
+
+
+def _unusable(found: Checkpoint, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"The configuration of {found.name} {why}.",
+        "Give the folder of a complete Hugging Face checkpoint.",
+    )
 
 
 def served_llm(found: Checkpoint, dtype: str, name: str) -> ProfiledLlm:
     """Describe a checkpoint as an engine serves it in a number format."""
     config = read_config(found)
-    quantisation = str((config.get("quantization_config") or {}).get("quant_method", ""))
+    settings = config.get("quantization_config")
+    quantisation = str(settings.get("quant_method", "")) if isinstance(settings, dict) else ""
     return ProfiledLlm(
         spec=_spec(found, config, dtype, quantisation, name),
         revision=found.revision,
@@ -55,22 +63,55 @@ def weight_bytes(found: Checkpoint, dtype: str) -> float:
 
 def kv_bytes_per_token(config: dict[str, Any], dtype: str) -> float | None:
     """Return the KV bytes of one token; None where layers do not all cache keys and values."""
-    kinds = set(config.get("layer_types") or ())
+    kinds = set(map(str, _listed(config.get("layer_types"))))
     others = [name for name in _NO_PER_HEAD_CACHE if name != "layer_types" and config.get(name)]
     if others or kinds - {"full_attention"}:
         return None
-    heads = config.get("num_attention_heads")
-    layers, kv_heads = config.get("num_hidden_layers"), config.get("num_key_value_heads") or heads
+    heads, layers = size(config, "num_attention_heads"), size(config, "num_hidden_layers")
+    kv_heads = size(config, "num_key_value_heads") or heads
     if not (heads and layers and kv_heads):
         return None
-    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    head_dim = size(config, "head_dim") or needed(config, "hidden_size") // heads
     return float(2 * layers * kv_heads * head_dim * DTYPE_BYTES[dtype])
 
 
 def max_context(found: Checkpoint) -> int | None:
     """Return the longest sequence that the LLM was made for, if it says so."""
-    value = read_config(found).get("max_position_embeddings")
-    return int(value) if value else None
+    return size(read_config(found), "max_position_embeddings")
+
+
+def size(config: dict[str, Any], name: str) -> int | None:
+    """Return a size that a configuration states; None where it does not.
+
+    Raises
+    ------
+    CheckpointError
+        If something else than a size stands there.
+    """
+    value = config.get(name)
+    if value is None or value == 0:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value < _LARGEST:
+        raise CheckpointError(
+            f"config.json says {name} {value!r:.40}, expected a whole number from 1 on.",
+            "Take the configuration from the checkpoint's own repository.",
+        )
+    return int(value)
+
+
+def needed(config: dict[str, Any], name: str) -> int:
+    """Return a size without which nothing can be said of an LLM; errors as in :func:`size`."""
+    value = size(config, name)
+    if value is None:
+        raise CheckpointError(
+            f"config.json says nothing of {name}.",
+            "Take the configuration from the checkpoint's own repository.",
+        )
+    return value
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _spec(
@@ -90,11 +131,11 @@ def _spec(
         params_active=total - idle_params,
         weight_bytes=in_bytes,
         weight_bytes_active=in_bytes - idle_bytes,
-        layers=int(config["num_hidden_layers"]),
-        hidden=int(config["hidden_size"]),
-        vocab_size=int(config["vocab_size"]),
+        layers=needed(config, "num_hidden_layers"),
+        hidden=needed(config, "hidden_size"),
+        vocab_size=needed(config, "vocab_size"),
         kv_bytes_per_token=kv_bytes_per_token(config, dtype),
-        kv_heads=config.get("num_key_value_heads"),
+        kv_heads=size(config, "num_key_value_heads"),
         max_context=max_context(found),
         experts=_first(config, EXPERT_COUNT_NAMES),
         experts_per_token=_first(config, EXPERTS_PER_TOKEN_NAMES),
@@ -111,29 +152,25 @@ def _spec(
 def _idle_share(config: dict[str, Any]) -> float:
     experts = _first(config, EXPERT_COUNT_NAMES)
     per_token = _first(config, EXPERTS_PER_TOKEN_NAMES)
-    return 1 - per_token / experts if experts and per_token else 0.0
+    return max(1 - per_token / experts, 0.0) if experts and per_token else 0.0
 
 
 def _first(config: dict[str, Any], names: tuple[str, ...]) -> int | None:
-    return next((int(config[name]) for name in names if config.get(name)), None)
+    return next((count for name in names if (count := size(config, name))), None)
 
 
 def _tensors(found: Checkpoint) -> list[tuple[str, str, tuple[int, ...]]]:
     """Return name, stored number format and shape of every tensor, from the files' headers."""
     listed = []
     for path in found.weight_files:
-        for name, entry in _header(path).items():
-            if name != "__metadata__":
-                listed.append((name, str(entry["dtype"]), tuple(entry["shape"])))
+        try:
+            tensors = read_tensors(path).tensors
+        except UnreadableFileError as error:
+            raise CheckpointError(
+                f"{path.name} cannot be read: {error.reason}.", error.remedy
+            ) from error
+        listed += [(name, one.dtype, one.shape) for name, one in tensors.items()]
     return listed
-
-
-def _header(path: Path) -> dict[str, Any]:
-    # 8 bytes little-endian header length, then the header as JSON; find_checkpoint checked it
-    with path.open("rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header: dict[str, Any] = json.loads(file.read(length))
-    return header
 
 
 _STORED_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "U32": 4}

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from capplan.errors import CheckpointError, MissingPackageError, UnknownIdError
+from capplan.errors import (
+    CheckpointError,
+    MissingPackageError,
+    UnknownIdError,
+    UnreadableFileError,
+)
+from capplan.inputs.documents import read_json
+from capplan.inputs.gguf import MAGIC, read_gguf_header
+from capplan.inputs.limits import WEIGHT_INDEX
+from capplan.inputs.names import at_home, is_bare_name
+from capplan.inputs.reading import read_start
+from capplan.inputs.safetensors import read_tensors
 
 PICKLE_PATTERNS = ("*.bin", "*.pt", "*.pth")
-GGUF_MAGIC = b"GGUF"
 HASH_BLOCK_BYTES = 2**24
+_BROKEN_GGUF = (ValueError, LookupError, TypeError, OverflowError, MemoryError, OSError)
 
 
 @dataclass(frozen=True)
@@ -74,7 +83,7 @@ def find_checkpoint(name: str, dummy_weights: bool = False) -> Checkpoint:
     CheckpointError
         Found, but incomplete, cut or in a format that is refused.
     """
-    path = Path(name).expanduser()
+    path = at_home(name)
     if path.is_file():
         return _from_file(name, path, dummy_weights)
     found = Checkpoint(name, path) if path.is_dir() else _from_cache(name)
@@ -159,8 +168,24 @@ def _missing_shards(folder: Path) -> Sequence[str]:
     index = folder / "model.safetensors.index.json"
     if not index.is_file():
         return ()
-    shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    try:
+        content = read_json(index, WEIGHT_INDEX)
+    except UnreadableFileError as error:
+        raise _wrong_index(index, error.reason) from error
+    weight_map = content.get("weight_map") if isinstance(content, dict) else None
+    if not isinstance(weight_map, dict):
+        raise _wrong_index(index, "it has no weight_map")
+    shards = set(map(str, weight_map.values()))
+    outside = sorted(shard for shard in shards if not is_bare_name(shard))
+    if outside:
+        raise _wrong_index(index, f"it names {outside[0][:80]!r}, which is no file of its folder")
     return sorted(shard for shard in shards if not (folder / shard).is_file())
+
+
+def _wrong_index(index: Path, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"{index.name} cannot be used: {why}.", "Download the index of the checkpoint again."
+    )
 
 
 def _pickle_error(name: str, file: str) -> CheckpointError:
@@ -173,12 +198,14 @@ def _pickle_error(name: str, file: str) -> CheckpointError:
 def check_safetensors(path: Path) -> None:
     """Raise :class:`CheckpointError` unless the file is as long as its header says."""
     size = path.stat().st_size
-    needed = _safetensors_size(path)
-    if needed is None:
+    try:
+        needed = read_tensors(path).end
+    except UnreadableFileError as error:
         raise CheckpointError(
-            f"{path.name} is no safetensors file: its {size:,} bytes have no readable header.",
-            "Download the file again.",
-        )
+            f"{path.name} is no safetensors file: its {size:,} bytes have no readable header "
+            f"({error.reason}).",
+            error.remedy,
+        ) from error
     if needed != size:
         raise CheckpointError(
             f"{path.name} is {size:,} bytes, its header announces {needed:,}.",
@@ -186,40 +213,26 @@ def check_safetensors(path: Path) -> None:
         )
 
 
-def _safetensors_size(path: Path) -> int | None:
-    # Layout: 8 bytes little-endian header length, the header as JSON, then the tensor data.
-    with path.open("rb") as file:
-        prefix = file.read(8)
-        if len(prefix) < 8:
-            return None
-        (length,) = struct.unpack("<Q", prefix)
-        if length > path.stat().st_size:
-            return None
-        try:
-            header = json.loads(file.read(length))
-        except ValueError:
-            return None
-    ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
-    return 8 + int(length) + max(ends, default=0)
-
-
 def check_gguf(path: Path) -> None:
     """Raise :class:`CheckpointError` unless the file is GGUF and holds all its tensors."""
     require("Reading a GGUF file", "gguf")
     size = path.stat().st_size
-    with path.open("rb") as file:
-        magic = file.read(len(GGUF_MAGIC))
-    if magic != GGUF_MAGIC:
+    magic = read_start(path, len(MAGIC))
+    if magic != MAGIC:
         raise CheckpointError(
-            f"{path.name} is no GGUF file: it starts with {magic!r}, expected {GGUF_MAGIC!r}.",
+            f"{path.name} is no GGUF file: it starts with {magic!r}, expected {MAGIC!r}.",
             "Check the path, or download the file again.",
         )
+    try:
+        read_gguf_header(path)
+    except UnreadableFileError as error:
+        raise _cut_gguf(path, f"{size:,} bytes, but {error.reason}") from error
     from gguf import GGUFReader
 
     try:
         reader = GGUFReader(path)
         needed = max((int(t.data_offset + t.n_bytes) for t in reader.tensors), default=0)
-    except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
+    except _BROKEN_GGUF as error:
         # The reader maps every tensor; one beyond the end of the file cannot take its shape.
         raise _cut_gguf(path, f"{size:,} bytes, which end before its tensor data do") from error
     if needed > size:
@@ -228,6 +241,6 @@ def check_gguf(path: Path) -> None:
 
 def _cut_gguf(path: Path, what: str) -> CheckpointError:
     return CheckpointError(
-        f"{path.name} is cut: it has {what}.",
+        f"{path.name} is cut or damaged: it has {what}.",
         "Download the file again and compare its size with the publisher's.",
     )

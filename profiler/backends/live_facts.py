@@ -9,11 +9,15 @@ from typing import Any
 
 from capplan.errors import MetricsError, ServerError, UnknownIdError
 from capplan.profiles.exposition import parse_exposition
-from capplan.profiles.server_http import ServerAddress, get
+from capplan.profiles.server_http import ANSWER_TIMEOUT_S, ServerAddress, get
 from capplan.schema.profile import EngineMemory
 
 _CACHE_INFO = ("vllm:cache_config_info", "vllm_cache_config_info")
 _RECORDED = ("block_size", "cache_dtype", "gpu_memory_utilization", "enable_prefix_caching")
+_LONGEST_NAME = 300
+_LONGEST_VALUE = 60
+_MOST_TOKENS = 10**12
+_MOST_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,11 @@ class ServerFacts:
 
 
 def ask_facts(
-    address: ServerAddress, *, api_key: str | None, served_model: str | None = None
+    address: ServerAddress,
+    *,
+    api_key: str | None,
+    served_model: str | None = None,
+    timeout_s: float = ANSWER_TIMEOUT_S,
 ) -> ServerFacts:
     """Ask a server which model it serves.
 
@@ -57,25 +65,40 @@ def ask_facts(
     UnknownIdError
         If it serves several models, or not the one that is named.
     """
-    answer = get(address, "/v1/models", api_key=api_key)
+    answer = get(address, "/v1/models", api_key=api_key, timeout_s=timeout_s)
     document = _object(answer.body) if answer.status == 200 else None
     rows = document.get("data") if document is not None else None
     if not isinstance(rows, list) or not rows:
         raise ServerError(
-            f"{address} names no model under /v1/models (status {answer.status}).",
+            f"{address} names no model under /v1/models (status {answer.status}{answer.wait}).",
             "Give the key in CAPPLAN_API_KEY."
             if answer.status in (401, 403)
             else "Give the address of an OpenAI-compatible server.",
         )
-    by_name = {str(row.get("id")): row for row in rows if isinstance(row, dict)}
+    by_name = {str(row.get("id")): row for row in rows if isinstance(row, dict) and _is_named(row)}
+    if not by_name:
+        raise ServerError(
+            f"{address} gives its models no name that can be shown.",
+            "Give the address of an OpenAI-compatible server.",
+        )
     name = _chosen(list(by_name), served_model)
-    longest = by_name[name].get("max_model_len")
     return ServerFacts(
         model=name,
-        version=_version(address, api_key),
-        max_model_len=longest if isinstance(longest, int) and longest > 0 else None,
-        cache=_cache(address, api_key),
+        version=_version(address, api_key, timeout_s),
+        max_model_len=_length(by_name[name].get("max_model_len")),
+        cache=_cache(address, api_key, timeout_s),
     )
+
+
+def _is_named(row: Mapping[str, Any]) -> bool:
+    """Whether a model has a name that can be recorded: it is shown, and sent back."""
+    name = row.get("id")
+    return isinstance(name, str) and name.isprintable() and 0 < len(name) <= _LONGEST_NAME
+
+
+def _length(value: Any) -> int | None:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 < value <= _MOST_TOKENS else None
 
 
 def _chosen(names: list[str], wanted: str | None) -> str:
@@ -93,23 +116,28 @@ def _chosen(names: list[str], wanted: str | None) -> str:
     )
 
 
-def _version(address: ServerAddress, api_key: str | None) -> str:
+def _version(address: ServerAddress, api_key: str | None, timeout_s: float) -> str:
     try:
-        answer = get(address, "/version", api_key=api_key)
+        answer = get(address, "/version", api_key=api_key, timeout_s=timeout_s)
     except ServerError:
         return ""
     document = _object(answer.body) if answer.status == 200 else None
     version = document.get("version") if document is not None else None
-    return version if isinstance(version, str) and len(version) < 50 else ""
+    return version if isinstance(version, str) and _is_short(version) else ""
 
 
-def _cache(address: ServerAddress, api_key: str | None) -> dict[str, str]:
+def _cache(address: ServerAddress, api_key: str | None, timeout_s: float) -> dict[str, str]:
     try:
-        text = get(address, "/metrics", api_key=api_key).text
+        text = get(address, "/metrics", api_key=api_key, timeout_s=timeout_s).text
         samples = parse_exposition(text + "\n").samples
     except (ServerError, MetricsError):
         return {}
-    return next((dict(sample.labels) for sample in samples if sample.name in _CACHE_INFO), {})
+    labels = next((sample.labels for sample in samples if sample.name in _CACHE_INFO), ())
+    return {name: value for name, value in labels if _is_short(value)}
+
+
+def _is_short(value: str) -> bool:
+    return value.isprintable() and len(value) <= _LONGEST_VALUE
 
 
 def _object(body: bytes) -> dict[str, Any] | None:
@@ -121,4 +149,5 @@ def _object(body: bytes) -> dict[str, Any] | None:
 
 
 def _is_count(text: str | None) -> bool:
-    return text is not None and text.isascii() and text.isdigit() and int(text) > 0
+    is_number = text is not None and text.isascii() and text.isdigit()
+    return is_number and len(text or "") <= _MOST_DIGITS and int(text or 0) > 0

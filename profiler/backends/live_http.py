@@ -6,15 +6,17 @@ tokens of a whole round. The time between two chunks is therefore a step, not a 
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from capplan.errors import ServerError
-from capplan.profiles.server_http import ServerAddress, exchange
+from capplan.profiles.server_http import Incoming, ServerAddress, asked_to_wait, exchange
+from profiler.backends.live_quotes import quoted_body
+from profiler.backends.live_stream import Stream
 
 Endpoint = Literal["chat", "completions"]
 PATHS: Mapping[Endpoint, str] = {
@@ -22,11 +24,9 @@ PATHS: Mapping[Endpoint, str] = {
     "completions": "/v1/completions",
 }
 MAX_STREAM_BYTES = 64 * 2**20
-MAX_LINE_BYTES = 2**20
-_MAX_ANSWER_BYTES = 64 * 2**20
+MAX_JSON_BYTES = 64 * 2**20
 """Twenty log-probabilities a token of a long prompt are some MB of JSON."""
-_SHOWN_CHARS = 200
-_TEXT_KEYS = ("content", "reasoning_content", "reasoning", "text")
+_ERROR_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class ServedLlm:
     api_key: str | None = field(default=None, repr=False)
     timeout_s: float = 120.0
     """Longest time of one request, from connecting to the last byte."""
+    idle_s: float = 60.0
+    """Longest silence within an answer that has begun."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Served:
     speculation: Mapping[str, Any] | None = None
     """The server's own account of this request, where it gives one."""
     error: str = ""
+    doubt: str = ""
+    """What speaks against the server's count of tokens, which is then not taken."""
 
     @property
     def ttft_s(self) -> float | None:
@@ -112,7 +116,7 @@ class Served:
 def ask_streaming(served: ServedLlm, endpoint: Endpoint, ask: Ask) -> Served:
     """Send one request and time its stream; a failure is a value with its reason."""
     sent_s = time.perf_counter()
-    reading = _Stream()
+    reading = Stream(ask.prompt, ask.max_tokens)
     error = ""
     try:
         _read_stream(served, endpoint, ask, reading)
@@ -125,112 +129,73 @@ def ask_streaming(served: ServedLlm, endpoint: Endpoint, ask: Ask) -> Served:
         ended_s=time.perf_counter(),
         task=ask.task,
         event_s=tuple(reading.event_s),
-        prompt_tokens=_count(reading.usage, "prompt_tokens"),
-        output_tokens=_count(reading.usage, "completion_tokens"),
-        cached_tokens=_count(reading.usage.get("prompt_tokens_details"), "cached_tokens"),
+        prompt_tokens=reading.prompt_tokens,
+        output_tokens=reading.output_tokens,
+        cached_tokens=reading.cached_tokens,
         finish_reason=reading.finish_reason,
         speculation=reading.speculation,
         error=error,
+        doubt=reading.contradiction,
     )
 
 
-def post_json(
-    served: ServedLlm, path: str, body: Mapping[str, Any], *, timeout_s: float | None = None
-) -> Any:
+def post_json(served: ServedLlm, path: str, body: Mapping[str, Any], *, prompt: str = "") -> Any:
     """Send JSON and return the JSON that comes back.
+
+    Parameters
+    ----------
+    served, path, body
+        What is asked of whom.
+    prompt
+        Text in the body that no message may repeat.
 
     Raises
     ------
     ServerError
         If the server refuses, or does not answer with JSON in time.
     """
-    deadline_s = time.monotonic() + (timeout_s or served.timeout_s)
-    with _posted(served, path, body, deadline_s) as answer:
-        content = answer.read(_MAX_ANSWER_BYTES + 1)
-        if len(content) > _MAX_ANSWER_BYTES:
-            raise ServerError(f"{served.address} answers {path} with too much.", "Ask for less.")
-    return _json(served.address, path, content)
+    with _posted(served, path, body, prompt) as answer:
+        content = answer.whole(MAX_JSON_BYTES)
+    return _json(served.address, path, content, prompt)
 
 
-@dataclass
-class _Stream:
-    """What a stream said so far."""
-
-    event_s: list[float] = field(default_factory=list)
-    usage: Mapping[str, Any] = field(default_factory=dict)
-    finish_reason: str = ""
-    speculation: Mapping[str, Any] | None = None
-    is_whole: bool = False
-
-    def take(self, event: Mapping[str, Any], at_s: float) -> None:
-        """Take one chunk."""
-        if isinstance(event.get("error"), Mapping | str):
-            raise ServerError(f"the server reports an error: {_short(str(event['error']))}")
-        for choice in event.get("choices") or ():
-            if not isinstance(choice, Mapping):
-                continue
-            if _has_text(choice):
-                self.event_s.append(at_s)
-            if choice.get("finish_reason"):
-                self.finish_reason = str(choice["finish_reason"])
-                self.is_whole = True
-        if isinstance(event.get("usage"), Mapping):
-            self.usage = event["usage"]
-        metrics = event.get("metrics")
-        if isinstance(metrics, Mapping) and isinstance(
-            metrics.get("speculative_decoding"), Mapping
-        ):
-            self.speculation = metrics["speculative_decoding"]
-
-
-def _read_stream(served: ServedLlm, endpoint: Endpoint, ask: Ask, reading: _Stream) -> None:
-    body = ask.body(endpoint, served.name)
-    deadline_s = time.monotonic() + served.timeout_s
-    with _posted(served, PATHS[endpoint], body, deadline_s) as answer:
-        for line in _lines(served.address, answer):
+def _read_stream(served: ServedLlm, endpoint: Endpoint, ask: Ask, reading: Stream) -> None:
+    path = PATHS[endpoint]
+    with _posted(served, path, ask.body(endpoint, served.name), ask.prompt) as answer:
+        for line in answer.lines(MAX_STREAM_BYTES):
             if not line.startswith(b"data:"):
                 continue
             data = line[5:].strip()
             if data == b"[DONE]":
                 reading.is_whole = True
                 return
-            event = _json(served.address, PATHS[endpoint], data)
+            event = _json(served.address, path, data, ask.prompt)
             if isinstance(event, Mapping):
                 reading.take(event, time.perf_counter())
 
 
-def _posted(served: ServedLlm, path: str, body: Mapping[str, Any], deadline_s: float) -> Any:
-    return _Posting(served, path, json.dumps(body).encode(), deadline_s)
-
-
-class _Posting:
-    """One POST as a context manager that yields the answer only if it is a success."""
-
-    def __init__(self, served: ServedLlm, path: str, body: bytes, deadline_s: float) -> None:
-        self._served, self._path = served, path
-        self._exchange = exchange(
-            served.address,
-            "POST",
-            served.address.prefix + path,
-            body=body,
-            headers={"Content-Type": "application/json"},
-            api_key=served.api_key,
-            deadline_s=deadline_s,
-        )
-
-    def __enter__(self) -> http.client.HTTPResponse:
-        answer = self._exchange.__enter__()
-        if answer.status == 200:
-            return answer
-        shown = _short(answer.read(4096).decode("utf-8", errors="replace"))
-        self._exchange.__exit__(None, None, None)
-        raise ServerError(
-            f"{self._served.address}{self._path} answers {answer.status}: {shown}",
-            _remedy(answer.status),
-        )
-
-    def __exit__(self, *details: Any) -> bool | None:
-        return self._exchange.__exit__(*details)
+@contextmanager
+def _posted(
+    served: ServedLlm, path: str, body: Mapping[str, Any], prompt: str
+) -> Iterator[Incoming]:
+    """Send one POST and yield the answer only if it is a success."""
+    with exchange(
+        served.address,
+        "POST",
+        served.address.prefix + path,
+        body=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+        api_key=served.api_key,
+        deadline_s=time.monotonic() + served.timeout_s,
+        idle_s=min(served.idle_s, served.timeout_s),
+    ) as answer:
+        if answer.status != 200:
+            said = quoted_body(answer.beginning(_ERROR_BYTES), prompt)
+            raise ServerError(
+                f"{served.address}{path} answers {answer.status}{asked_to_wait(answer)}: {said}",
+                _remedy(answer.status),
+            )
+        yield answer
 
 
 def _remedy(status: int) -> str:
@@ -243,41 +208,16 @@ def _remedy(status: int) -> str:
     return "Look at the server's log."
 
 
-def _lines(address: ServerAddress, answer: http.client.HTTPResponse) -> Iterator[bytes]:
-    size = 0
-    while line := answer.readline(MAX_LINE_BYTES + 1):
-        size += len(line)
-        if len(line) > MAX_LINE_BYTES or size > MAX_STREAM_BYTES:
-            raise ServerError(f"{address} streams more than a text can be.", "Check the address.")
-        yield line.strip()
-
-
-def _json(address: ServerAddress, path: str, content: bytes) -> Any:
+def _json(address: ServerAddress, path: str, content: bytes, prompt: str) -> Any:
     try:
-        return json.loads(content)
+        return json.loads(content, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
-        shown = _short(content[:_SHOWN_CHARS].decode("utf-8", errors="replace"))
         raise ServerError(
-            f"{address}{path} answers with something that is no JSON: {shown}",
+            f"{address}{path} answers with something that is no JSON: "
+            f"{quoted_body(content[:_ERROR_BYTES], prompt)}",
             "Give the address of an OpenAI-compatible server.",
         ) from error
 
 
-def _has_text(choice: Mapping[str, Any]) -> bool:
-    if isinstance(choice.get("text"), str) and choice["text"]:
-        return True
-    delta = choice.get("delta")
-    if not isinstance(delta, Mapping):
-        return False
-    return any(delta.get(key) for key in _TEXT_KEYS) or bool(delta.get("tool_calls"))
-
-
-def _count(usage: Any, name: str) -> int | None:
-    value = usage.get(name) if isinstance(usage, Mapping) else None
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_count else None
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _SHOWN_CHARS else f"{line[:_SHOWN_CHARS]}..."
+def _no_number(_: str) -> None:
+    """Stand for NaN and infinities, which JSON does not have and no figure may be."""

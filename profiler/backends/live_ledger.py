@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from capplan.profiles.losslessness import losslessness_verdict
-from capplan.profiles.store import StoredProfile, save_profile
+from capplan.profiles.store import StoredProfile, save_held_profile
 from capplan.schema.observation import Observation
 from capplan.schema.profile import (
     LosslessnessCell,
@@ -23,6 +23,11 @@ from profiler.backends.live_traces import ServedTrace
 from profiler.timing.verdict import combine, doubt
 
 _FAILED_SHARE = 0.05
+MOST_NOTED = 400
+"""Outages and restarts written one by one."""
+LEVEL = "level: "
+"""Begins the note of a level that was not measured: a run that goes on tries it again."""
+_MORE = "more of the same"
 
 
 class ServerLedger:
@@ -33,7 +38,8 @@ class ServerLedger:
     ) -> None:
         self._path = path
         self._arrays = dict(arrays or {})
-        self.profile = profile
+        tried_again = tuple(one for one in profile.skipped if not one.what.startswith(LEVEL))
+        self.profile = profile.model_copy(update={"skipped": tried_again})
         self.seen_once = _kept(profile.verdict)
         """What was judged of values that are not kept."""
 
@@ -54,8 +60,9 @@ class ServerLedger:
         self._update(losslessness=(*self.profile.losslessness, cell))
 
     def skip(self, skipped: Sequence[Skipped]) -> None:
-        """Note what was not measured or not counted."""
-        self._update(skipped=(*self.profile.skipped, *skipped))
+        """Note what was not measured or not counted; a server that flaps for days is counted."""
+        noted = (*self.profile.skipped, *skipped)
+        self._update(skipped=noted if len(noted) <= MOST_NOTED else _shortened(noted))
 
     def update(self, **changes: Any) -> None:
         """Replace fields that are known only later."""
@@ -65,7 +72,7 @@ class ServerLedger:
         """Judge what is there and write it."""
         verdict = combine([self.seen_once, judged(self.profile)])
         self._update(complete=complete, verdict=verdict)
-        return save_profile(self._path, self.profile, self._arrays)
+        return save_held_profile(self._path, self.profile, self._arrays)
 
     def _update(self, **changes: Any) -> None:
         self.profile = self.profile.model_copy(update=changes)
@@ -91,6 +98,15 @@ def judged(profile: Profile) -> Verdict:
             doubt("restarts", float(restarts), 0.0, "Measure while the server stays up.")
         )
     return combine(verdicts)
+
+
+def _shortened(noted: Sequence[Skipped]) -> tuple[Skipped, ...]:
+    """Return the first notes, and how many there are beyond them."""
+    kept = [one for one in noted if one.what != _MORE]
+    counted = sum(int(one.reason.split()[0]) for one in noted if one.what == _MORE)
+    more = counted + len(kept) - (MOST_NOTED - 1)
+    last = Skipped(what=_MORE, reason=f"{more} further restarts, outages or losses")
+    return (*kept[: MOST_NOTED - 1], last)
 
 
 def _kept(verdict: Verdict) -> Verdict:

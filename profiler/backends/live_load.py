@@ -25,12 +25,20 @@ _LATE_S = 0.05
 _FAILURES_IN_A_ROW = 8
 
 
+LevelKey = tuple[float, float | None, int | None]
+"""Temperature, rate, concurrency."""
+
+
 @dataclass(frozen=True)
 class Level:
     """One step of the ladder; exactly one of rate and concurrency is given."""
 
     rate_per_s: float | None = None
     concurrency: int | None = None
+
+    def key(self, temperature: float) -> LevelKey:
+        """Return what tells a level of one run from its others."""
+        return temperature, self.rate_per_s, self.concurrency
 
     def __str__(self) -> str:
         """Name it as the options do."""
@@ -163,11 +171,17 @@ class _Crew:
         with self._lock:
             self._now += 1
             self.peak = max(self.peak, self._now)
+        served = self._sent(ask)
+        with self._lock:
+            self._served.append(served)
+            self._now -= 1
+        self._places.release()
+
+    def _sent(self, ask: Ask) -> Served:
+        """Send a request; what nobody foresaw is a failed request, not one that vanishes."""
+        sent_s = time.perf_counter()
         try:
-            served = self._send(ask)
-            with self._lock:
-                self._served.append(served)
-        finally:
-            with self._lock:
-                self._now -= 1
-            self._places.release()
+            return self._send(ask)
+        except Exception as failure:  # noqa: BLE001 - a thread has nobody to raise to
+            error = f"the client could not take the answer ({type(failure).__name__})"
+            return Served(sent_s, time.perf_counter(), task=ask.task, error=error)

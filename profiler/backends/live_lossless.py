@@ -15,7 +15,7 @@ So the server writes with speculation and then scores its own text.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import fmean
@@ -23,12 +23,18 @@ from typing import Any
 
 from capplan.errors import ServerError
 from capplan.schema.profile import LosslessnessCell
+from profiler.backends.live_answers import choice, ids, log_probs, reported
 from profiler.backends.live_http import PATHS, Endpoint, ServedLlm, post_json
 
 LISTED_TOKENS = 20
 """As many of the likeliest tokens are asked for; vLLM allows no more unless told to."""
 _AT_ONCE = 8
 """Requests together, so that the batch is mixed as in service."""
+_SLACK_NATS = 0.1
+"""Log-probabilities come rounded, some from 16 bits."""
+_LEAST_NATS = -1e6
+_LARGEST_EXPONENT = 600.0
+"""Within what a double holds: above temperature 1 an absurdly unlikely floor would overflow."""
 _NEUTRAL = {"top_p": 1.0, "top_k": -1, "repetition_penalty": 1.0}
 """A server fills these from the checkpoint's own defaults, which would bend the distribution."""
 
@@ -169,7 +175,7 @@ def rated(
     vocab_size
         Tokens in all, to bound the weight of those that are not listed.
     """
-    if token not in listed or not all(map(math.isfinite, listed.values())):
+    if token not in listed or not _is_distribution(listed.values(), vocab_size):
         return None
     top = sorted(listed.values(), reverse=True)[:LISTED_TOKENS]
     floor = top[-1]
@@ -178,25 +184,46 @@ def rated(
     raw = listed[token]
     if temperature == 0:
         return Place(drawn, top[0], top[0], behind, raw, raw)
-    weights = math.fsum(math.exp(value / temperature) for value in top)
-    tempered = raw / temperature - math.log(weights)
+    weights = math.fsum(math.exp((value - top[0]) / temperature) for value in top)
+    tempered = (raw - top[0]) / temperature - math.log(weights)
     return Place(drawn, *_expected(top, temperature, vocab_size), behind, raw, tempered)
+
+
+def _is_distribution(listed: Collection[float], vocab_size: int) -> bool:
+    """Whether these can be log-probabilities of one place; a server may say anything.
+
+    None is above 0, and the likeliest of all tokens is at least as likely as a fair draw.
+    """
+    if not all(math.isfinite(value) and value >= _LEAST_NATS for value in listed):
+        return False
+    return -math.log(max(vocab_size, 1)) - _SLACK_NATS <= max(listed) <= _SLACK_NATS
 
 
 def _expected(top: Sequence[float], temperature: float, vocab_size: int) -> tuple[float, float]:
     """Return bounds of the mean log-probability of a draw, unlisted tokens at the floor."""
-    floor, power = top[-1], 1.0 / temperature
-    unlisted = max(1.0 - math.fsum(map(math.exp, top)), 0.0)
-    others = max(vocab_size - len(top), 1)
-    # The tempered weight of the unlisted tokens: none of them is likelier than the floor, which
-    # bounds it from one side; if all were equally likely, convexity bounds it from the other.
-    steep = unlisted * math.exp(floor * (power - 1.0))
-    flat = others ** (1.0 - power) * unlisted**power
-    weights = [math.exp(value * power) for value in top]
+    likeliest, floor, power = top[0], top[-1], 1.0 / temperature
+    # All weights are relative to the likeliest token's: at low temperatures none would be left.
+    weights = [math.exp((value - likeliest) * power) for value in top]
     inner = math.fsum(w * value for w, value in zip(weights, top, strict=True))
     total = math.fsum(weights)
-    means = [(inner + tail * floor) / (total + tail) for tail in (steep, flat)]
+    tails = _tails(top, power, max(vocab_size - len(top), 1))
+    means = [(inner + tail * floor) / (total + tail) for tail in tails]
     return min(means), max(means)
+
+
+def _tails(top: Sequence[float], power: float, others: int) -> tuple[float, float]:
+    """Return bounds of the tempered weight of the tokens that are not listed.
+
+    None of them is likelier than the floor, which bounds it from one side; if all were equally
+    likely, convexity bounds it from the other.
+    """
+    unlisted = 1.0 - math.fsum(map(math.exp, top))
+    if unlisted <= 0:
+        return 0.0, 0.0
+    share, base = math.log(unlisted), -top[0] * power
+    steep = share + top[-1] * (power - 1.0) + base
+    flat = (1.0 - power) * math.log(others) + power * share + base
+    return math.exp(min(steep, _LARGEST_EXPONENT)), math.exp(min(flat, _LARGEST_EXPONENT))
 
 
 @dataclass(frozen=True)
@@ -208,32 +235,18 @@ class _Text:
 
 def _written(served: ServedLlm, ask: LosslessnessAsk, prompt: str, number: int) -> _Text:
     body = ask.body(prompt, number, served.name)
-    document = post_json(served, PATHS[ask.endpoint], body)
-    choice = _choice(document)
+    document = post_json(served, PATHS[ask.endpoint], body, prompt=prompt)
+    first = choice(document)
     at_top = document.get("prompt_token_ids") if isinstance(document, Mapping) else None
-    prompt_ids = _ids(choice.get("prompt_token_ids") or at_top)
-    token_ids = _ids(choice.get("token_ids"))
+    prompt_ids = ids(first.get("prompt_token_ids") or at_top)
+    token_ids = ids(first.get("token_ids"))
     if not prompt_ids or not token_ids:
         raise ServerError(
             f"{served.address} gives no token ids, so that its text cannot be scored.",
             "Losslessness is checked on vLLM 0.11 or newer; elsewhere use --backend vllm.",
         )
-    reported = _reported(choice.get("logprobs"))
-    return _Text(prompt_ids, token_ids, reported if len(reported) == len(token_ids) else ())
-
-
-def _reported(logprobs: Any) -> tuple[float, ...]:
-    """Return the log-probability that came with each token, in either way of asking."""
-    if not isinstance(logprobs, Mapping):
-        return ()
-    values = logprobs.get("token_logprobs")
-    if not isinstance(values, list):
-        rows = logprobs.get("content")
-        rows = rows if isinstance(rows, list) else []
-        values = [row.get("logprob") for row in rows if isinstance(row, Mapping)]
-    if not all(isinstance(value, int | float) for value in values):
-        return ()
-    return tuple(map(float, values))
+    told = reported(first.get("logprobs"))
+    return _Text(prompt_ids, token_ids, told if len(told) == len(token_ids) else ())
 
 
 def _scored(served: ServedLlm, ask: LosslessnessAsk, text: _Text) -> ScoredText:
@@ -244,39 +257,21 @@ def _scored(served: ServedLlm, ask: LosslessnessAsk, text: _Text) -> ScoredText:
         "max_tokens": 1,
         "prompt_logprobs": LISTED_TOKENS,
     }
-    listed = _choice(post_json(served, PATHS["completions"], body)).get("prompt_logprobs")
+    listed = choice(post_json(served, PATHS["completions"], body)).get("prompt_logprobs")
     if not isinstance(listed, list) or len(listed) != len(text.prompt_ids) + len(text.token_ids):
         raise ServerError(
             f"{served.address} gives no log-probabilities of a prompt.",
             "Losslessness is checked on servers that know prompt_logprobs, such as vLLM.",
         )
     places = [
-        rated(token, _log_probs(row), ask.temperature, ask.vocab_size)
+        rated(token, log_probs(row), ask.temperature, ask.vocab_size)
         for token, row in zip(text.token_ids, listed[len(text.prompt_ids) :], strict=True)
     ]
     usable = tuple(place for place in places if place is not None)
+    if not usable:
+        raise ServerError(
+            f"{served.address} gives log-probabilities of a prompt that are none.",
+            "Look at the server's log; another version of the engine may score soundly.",
+        )
     whole = len(usable) == len(places)
     return ScoredText(usable, text.reported if whole else ())
-
-
-def _choice(document: Any) -> Mapping[str, Any]:
-    choices = document.get("choices") if isinstance(document, Mapping) else None
-    first = choices[0] if isinstance(choices, list) and choices else None
-    return first if isinstance(first, Mapping) else {}
-
-
-def _ids(values: Any) -> tuple[int, ...]:
-    if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
-        return ()
-    return tuple(values)
-
-
-def _log_probs(row: Any) -> dict[int, float]:
-    if not isinstance(row, Mapping):
-        return {}
-    found: dict[int, float] = {}
-    for token, rated_as in row.items():
-        value = rated_as.get("logprob") if isinstance(rated_as, Mapping) else None
-        if str(token).isdigit() and isinstance(value, int | float):
-            found[int(token)] = float(value)
-    return found

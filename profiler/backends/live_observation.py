@@ -9,10 +9,14 @@ import numpy as np
 
 from capplan.profiles.metrics_import import RunTotals
 from capplan.schema.observation import Flag, Load, Observation, Spread
+from capplan.schema.profile import Device, Draft
+from profiler.backends.live_facts import ServerFacts
 from profiler.backends.live_http import Served
-from profiler.backends.live_load import Level, LoadOutcome
+from profiler.backends.live_load import Level, LevelKey, LoadOutcome
 
 FORMAT = "capplan-load"
+SERVER_LOST = "server_lost"
+"""Flag of a level that ended early because nothing but failures came back."""
 _LATE_SHARE = 0.05
 _ARRIVAL_SHARE = 0.9
 """Served as fast as it came: the load was the limit, not the server."""
@@ -88,6 +92,31 @@ def level_observation(
     )
 
 
+def level_key(seen: Observation) -> LevelKey:
+    """Return which level an observation is of; rates as they were asked for."""
+    return (
+        seen.load.temperature or 0.0,
+        seen.load.requested_rate_per_s,
+        seen.load.max_concurrency,
+    )
+
+
+def described(
+    seen: Observation, facts: ServerFacts, draft: Draft | None, device: Device
+) -> Observation:
+    """Return an observation with what the server and the request tell beside the counters."""
+    is_gpu = device.kind == "cuda"
+    return seen.model_copy(
+        update={
+            "model": seen.model or facts.model,
+            "engine_version": facts.version,
+            "method": draft.method if draft is not None else None,
+            "gpu": device.name if is_gpu else "",
+            "gpu_count": device.count if is_gpu else None,
+        }
+    )
+
+
 def spread(values: Sequence[float | None]) -> Spread | None:
     """Return mean and percentiles; a percentile only where there are values beyond it."""
     known = [value for value in values if value is not None]
@@ -132,12 +161,21 @@ def _flags(outcome: LoadOutcome, driven: Driven) -> Iterator[Flag]:
         )
     if outcome.gave_up:
         yield Flag(
-            check="server_lost",
+            check=SERVER_LOST,
             text="The level was ended early: the latest requests all failed.",
             remedy="Check that the server is up, then go on with --resume.",
             unusable_for=("capacity",),
         )
-    if any(one.output_tokens is None for one in good):
+    doubts = sorted({one.doubt for one in good if one.doubt})
+    if doubts:
+        yield Flag(
+            check="usage_contradicts",
+            text=f"The server's counts of tokens cannot be right: {'; '.join(doubts[:3])}. They "
+            "are not taken.",
+            remedy="Look at the server's log, and at what stands between.",
+            unusable_for=("capacity", "latency"),
+        )
+    if any(one.output_tokens is None and not one.doubt for one in good):
         yield Flag(
             check="tokens_unknown",
             text="The server gives no usage: tokens are not counted, and chunks are no tokens.",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from capplan.errors import EngineError, PairingError, RequestError
@@ -34,25 +33,16 @@ from profiler.backends.checkpoint_facts import (
 from profiler.backends.checkpoints import Checkpoint, find_checkpoint
 from profiler.backends.vllm_arguments import LOOKUPS, NEEDS_HEAD, engine_arguments
 from profiler.backends.vllm_environment import engine_environment
-from profiler.backends.vllm_process import START_TIMEOUT_S, WorkerProcess
+from profiler.backends.vllm_process import WorkerProcess
+from profiler.backends.vllm_running import PATIENCE, VllmEngine, understood
 from profiler.backends.vllm_versions import FORWARD_BENCH_SINCE, InstalledVllm, require_vllm
 from profiler.engine import (
     Configuration,
     EngineFacts,
     EngineRequest,
-    EngineStep,
-    Load,
-    Served,
-    ServedLoad,
-    TokenIds,
 )
 from profiler.environment import has_bfloat16
-from profiler.protocol import Generation
 
-REQUEST_TIMEOUT_S = 600.0
-"""Beside the time for its tokens: the first request may compile kernels, on a busy machine."""
-SECONDS_PER_TOKEN = 5.0
-"""Far above any engine's: a request that takes longer than its tokens times this has hung."""
 _LOADED = re.compile(r"Model loading took ([\d.]+) GiB")
 _KV_POOL = re.compile(r"Available KV cache memory: ([\d.]+) GiB")
 
@@ -195,14 +185,15 @@ class VllmFactory:
         )
         _choose_gpu(environment, request.device)
         label = f"vLLM {self._installed.version}, N={configuration.num_speculative_tokens}"
+        shown = {**_shown(arguments), "omp_num_threads": environment.get("OMP_NUM_THREADS", "")}
         process = WorkerProcess(environment, label)
         try:
-            answer = process.ask({"op": "start", "arguments": arguments}, START_TIMEOUT_S)
+            answer = process.ask({"op": "start", "arguments": arguments}, PATIENCE.start_s)
+            with understood(process, "facts"):
+                facts = _facts(answer, process.log_text(), configuration, shown)
         except BaseException:
             process.close()
             raise
-        shown = {**_shown(arguments), "omp_num_threads": environment.get("OMP_NUM_THREADS", "")}
-        facts = _facts(answer, process.log_text(), configuration, shown)
         return VllmEngine(process, facts)
 
     def _kv_cache_gib(self) -> int:
@@ -263,60 +254,6 @@ class VllmFactory:
             )
 
 
-@dataclass(frozen=True)
-class VllmEngine:
-    """Implements :class:`profiler.engine.RunningEngine` over a worker process."""
-
-    process: WorkerProcess
-    facts: EngineFacts
-
-    def encode(self, prompts: Sequence[str]) -> list[TokenIds]:
-        """Tokenise user prompts through the chat template, if there is one."""
-        answer = self.process.ask({"op": "encode", "prompts": list(prompts)}, REQUEST_TIMEOUT_S)
-        return [tuple(ids) for ids in answer["ids"]]
-
-    def serve(self, load: Load) -> ServedLoad:
-        """Serve requests, as many at once as the load allows."""
-        tokens = len(load.prompts) * load.max_tokens
-        answer = self.process.ask(
-            {
-                "op": "serve",
-                "prompts": [list(prompt) for prompt in load.prompts],
-                "concurrency": load.concurrency,
-                "max_steps": load.max_steps,
-                "sampling": {
-                    "temperature": load.temperature,
-                    "top_p": load.top_p,
-                    "top_k": load.top_k,
-                    "max_tokens": load.max_tokens,
-                    "seed": load.seed,
-                    "ignore_eos": load.ignore_eos,
-                },
-            },
-            REQUEST_TIMEOUT_S + SECONDS_PER_TOKEN * tokens,
-        )
-        return ServedLoad(
-            tuple(_served(load.prompts, one) for one in answer["requests"]),
-            tuple(_step(one) for one in answer["steps"]),
-        )
-
-    def score(self, generations: Sequence[Generation]) -> list[tuple[float, ...]]:
-        """Return the log-probability, in nats, that the target gives to each generated token."""
-        tokens = sum(len(one.prompt_ids) + len(one.generated_ids) for one in generations)
-        answer = self.process.ask(
-            {
-                "op": "score",
-                "sequences": [[list(g.prompt_ids), list(g.generated_ids)] for g in generations],
-            },
-            REQUEST_TIMEOUT_S + SECONDS_PER_TOKEN * tokens,
-        )
-        return [tuple(values) for values in answer["log_probs"]]
-
-    def close(self) -> None:
-        """Stop the engine and everything it started."""
-        self.process.close()
-
-
 def _choose_gpu(environment: dict[str, str], device: str) -> None:
     _, _, number = device.partition(":")
     if number:
@@ -358,28 +295,3 @@ def _facts(
 def _gib(pattern: re.Pattern[str], log: str) -> float | None:
     found = pattern.findall(log)
     return float(found[-1]) * BYTES_PER_GIB if found and float(found[-1]) > 0 else None
-
-
-def _served(prompts: Sequence[TokenIds], answer: Mapping[str, Any]) -> Served:
-    return Served(
-        Generation(prompts[answer["index"]], tuple(answer["ids"])),
-        tuple(answer["emitted_per_step"]),
-        tuple(answer["drafted"]),
-        tuple(answer["accepted"]),
-    )
-
-
-def _step(answer: Mapping[str, Any]) -> EngineStep:
-    counted = answer["counted"]
-    return EngineStep(
-        seconds=answer["seconds"],
-        running=answer["running"],
-        decoding=answer["decoding"],
-        starting=answer["starting"],
-        context=answer["context"],
-        emitted=answer["emitted"],
-        drafts=answer.get("drafts", 0) if counted else None,
-        drafted=answer.get("drafted", 0) if counted else None,
-        accepted=answer.get("accepted", 0) if counted else None,
-        accepted_per_position=tuple(answer.get("accepted_per_position", ())),
-    )

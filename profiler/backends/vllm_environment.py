@@ -31,6 +31,7 @@ def engine_environment(
     made = dict(base)
     # The worker is a module of this installation, wherever the command was started from.
     made["PYTHONPATH"] = _joined(str(PACKAGES_ROOT), base.get("PYTHONPATH"))
+    made.pop("CAPPLAN_API_KEY", None)  # an engine of our own asks for no key
     made.setdefault("VLLM_NO_USAGE_STATS", "1")
     made.setdefault("HF_HUB_OFFLINE", "1")  # weights are never fetched unasked
     if is_cpu:

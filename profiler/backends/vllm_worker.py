@@ -19,6 +19,8 @@ from typing import Any, TextIO
 
 Ids = list[int]
 PARENT_CHECK_S = 1.0
+ALIVE_S = 5.0
+"""Seconds between two signs of life while requests are served."""
 LEAST_NATS = -1e3
 """Stands for the logarithm of a probability that was rounded to 0: JSON has no infinity."""
 
@@ -40,8 +42,11 @@ class Worker:
                 answer = {"ok": True, **getattr(self, question.pop("op"))(**question)}
             except Exception as error:  # noqa: BLE001 - the parent explains whatever it was
                 answer = {"ok": False, "error": type(error).__name__, "message": str(error)}
-            self._answers.write(json.dumps(answer) + "\n")
-            self._answers.flush()
+            self._write(answer)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._answers.write(json.dumps(line) + "\n")
+        self._answers.flush()
 
     def start(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Load the LLMs and report what they took."""
@@ -113,8 +118,12 @@ class Worker:
         serving = _Serving(self._llm.llm_engine, prompts, concurrency, sampling)
         steps: list[dict[str, Any]] = []
         whole = 0
+        told_s = time.perf_counter()
         while serving.admit(self._next_id):
             started_s = time.perf_counter()
+            if started_s - told_s > ALIVE_S:  # between two steps, where nothing is timed
+                self._write({"alive": len(steps)})
+                told_s = started_s = time.perf_counter()
             outputs = serving.engine.step()
             seconds = time.perf_counter() - started_s
             steps.append({"seconds": seconds, **serving.take(outputs), **self._counters()})

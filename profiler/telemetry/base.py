@@ -22,6 +22,9 @@ class Telemetry(Protocol):
     def health(self) -> Verdict:
         """Judge whether the device ran at full speed since the last call (throttling)."""
 
+    def gone(self) -> str:
+        """Return why the device does not answer any more; empty as long as it does."""
+
     def energy_j(self) -> float | None:
         """Return joules since some moment in the past; None without an energy counter."""
 

@@ -21,6 +21,8 @@ class FakeTelemetry:
     """Answers in turn; stable when they run out."""
     condition: Verdict = STABLE
     peak_bytes_per_s: float | None = None
+    gone_because: str = ""
+    """Set it while a run goes on: the device is lost from then on."""
     closed: bool = False
 
     def device(self) -> Device | None:
@@ -34,6 +36,10 @@ class FakeTelemetry:
     def health(self) -> Verdict:
         """Return the condition handed in."""
         return self.condition
+
+    def gone(self) -> str:
+        """Return the reason handed in."""
+        return self.gone_because
 
     def energy_j(self) -> float | None:
         """Return watts times the time on the clock."""

@@ -52,6 +52,10 @@ class NullTelemetry:
         """Return stable: a CPU's throttling is not read."""
         return STABLE
 
+    def gone(self) -> str:
+        """Return nothing: a CPU that is gone runs no profiler."""
+        return ""
+
     def energy_j(self) -> float | None:
         """Return None: there is no energy counter."""
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,7 @@ _THROTTLES = {
     "nvmlClocksThrottleReasonHwThermalSlowdown": "hardware_thermal_slowdown",
     "nvmlClocksThrottleReasonHwPowerBrakeSlowdown": "power_brake",
 }
+GPU_LOST_REMEDY = "Look for Xid errors in dmesg; a GPU that is lost often needs a reboot."
 _HARMLESS = frozenset({"power_cap"})
 """A data-centre GPU under full load runs at its power cap: that is its normal speed."""
 
@@ -95,8 +97,17 @@ class NvmlTelemetry:
         self._own_pid = os.getpid()
 
     def device(self) -> Device | None:
-        """Return what the driver says about the GPU."""
-        return _describe(self._nvml, self._handle)
+        """Return what the driver says about the GPU.
+
+        Raises
+        ------
+        DeviceError
+            If it is lost.
+        """
+        try:
+            return _describe(self._nvml, self._handle)
+        except self._nvml.NVMLError as error:
+            raise DeviceError(f"The GPU does not answer: {error}.", GPU_LOST_REMEDY) from error
 
     def isolation(self, *, loaded: bool) -> Verdict:
         """Judge by the processes that NVML names: one that is not ours invalidates."""
@@ -122,6 +133,14 @@ class NvmlTelemetry:
         reason = Reason(check="throttled", value=len(active), threshold=0.0, remedy=remedy)
         return Verdict(stability=Stability.NOISY, reasons=(reason,))
 
+    def gone(self) -> str:
+        """Return the driver's error where it does not even know the memory in use any more."""
+        try:
+            self._nvml.nvmlDeviceGetMemoryInfo(self._handle)
+        except self._nvml.NVMLError as error:
+            return str(error)
+        return ""
+
     def energy_j(self) -> float | None:
         """Return the energy counter, which NVML keeps in millijoules since the driver loaded."""
         millijoules = _ask(self._nvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
@@ -138,7 +157,8 @@ class NvmlTelemetry:
 
     def close(self) -> None:
         """Let go of NVML."""
-        self._nvml.nvmlShutdown()
+        with suppress(self._nvml.NVMLError):  # a driver that lost its GPU may refuse even that
+            self._nvml.nvmlShutdown()
 
     def _foreign_bytes(self, *, loaded: bool) -> list[float]:
         """Return the memory of each process that is not ours.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from capplan.errors import FactsError
+from capplan.errors import FactsError, UnreadableFileError
+from capplan.inputs.documents import parse_json
+from capplan.inputs.limits import CONFIG
+from capplan.inputs.reading import read_text
 
-_LARGEST = 64_000_000
-"""Bytes beyond which a file is no configuration."""
 _REMEDY = "Take the file again from the checkpoint's own repository."
 
 
@@ -22,24 +22,15 @@ def read_object(path: Path) -> dict[str, Any]:
         If it cannot be read, is empty, is no JSON, or no object.
     """
     try:
-        if path.stat().st_size > _LARGEST:
-            raise FactsError(f"{path}: too large for a configuration.", _REMEDY)
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise FactsError(f"{path}: cannot be read ({error.strerror}).", _REMEDY) from error
-    except UnicodeDecodeError:
-        raise FactsError(f"{path}: is no text in UTF-8.", _REMEDY) from None
-    if not text.strip():
-        raise FactsError(f"{path}: is empty, expected a JSON object.", _REMEDY)
-    if text.startswith("version https://git-lfs"):
-        raise FactsError(
-            f"{path}: is a Git LFS pointer, not the file itself.",
-            "Fetch it with: git lfs pull --include '*.json'",
-        )
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FactsError(f"{path}: is not JSON: {error}.", _REMEDY) from None
+        text = read_text(path, CONFIG)
+        if text.startswith("version https://git-lfs"):
+            raise FactsError(
+                f"{path}: is a Git LFS pointer, not the file itself.",
+                "Fetch it with: git lfs pull --include '*.json'",
+            )
+        content = parse_json(text, str(path), CONFIG, finite=False, bounded=False)
+    except UnreadableFileError as error:
+        raise FactsError(f"{path}: cannot be read: {error.reason}.", _REMEDY) from error
     if not isinstance(content, dict):
         raise FactsError(f"{path}: expected a JSON object, got {type(content).__name__}.", _REMEDY)
     return content

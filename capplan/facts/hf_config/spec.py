@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from capplan.errors import FactsError
+from capplan.errors import FactsError, UnreadableFileError
 from capplan.facts.derivation import Line
 from capplan.facts.hf_config.architectures.read import read_architecture
 from capplan.facts.hf_config.heads.read import read_head
@@ -23,12 +23,13 @@ from capplan.facts.hf_config.weights.census import is_buffer
 from capplan.facts.hf_config.weights.files import FileSet, find_weights
 from capplan.facts.hf_config.weights.index import read_index
 from capplan.facts.hf_config.weights.read import Weights, read_weights
+from capplan.inputs.limits import MODEL_CARD
+from capplan.inputs.reading import read_start
 from capplan.schema.cache import kv_bytes_per_token
 from capplan.schema.llm import LlmSpec
 from capplan.schema.provenance import Kind, Source
 
 _LICENCE = re.compile(r"^license(?:_name)?:\s*[\"']?([\w.+-]+)", re.MULTILINE)
-_FRONT_MATTER_CHARS = 20_000
 _TWICE = (1.9, 2.2)
 """Ratio of float32 files to 16 bit; above 2 where they store causal masks too."""
 
@@ -188,10 +189,10 @@ def _licence(folder: Path | None) -> str:
     if folder is None or not (folder / "README.md").is_file():
         return ""
     try:
-        with (folder / "README.md").open(encoding="utf-8", errors="replace") as file:
-            text = file.read(_FRONT_MATTER_CHARS)
-    except OSError:
+        start = read_start(folder / "README.md", MODEL_CARD.most_bytes)
+    except UnreadableFileError:
         return ""
+    text = start.decode("utf-8", errors="replace")
     if not text.startswith("---"):
         return ""
     found = dict.fromkeys(_LICENCE.findall(text.split("\n---", 1)[0]))

@@ -5,6 +5,8 @@ The one thing that is changed is a unit, where Little's law leaves a single one;
 
 from __future__ import annotations
 
+import math
+
 from capplan.profiles.importers.bounds import bound_flags
 from capplan.profiles.importers.definitions import step_of
 from capplan.profiles.importers.identities import ALL_USES, identities, in_flight
@@ -78,7 +80,7 @@ def _with_known(reading: Reading, known: Known) -> Reading:
 
 def _with_concurrency(reading: Reading) -> object:
     load, little = reading.observation.load, in_flight(reading)
-    if load.mean_concurrency is not None or little is None:
+    if load.mean_concurrency is not None or little is None or not math.isfinite(little):
         return load
     return load.model_copy(update={"mean_concurrency": little})
 

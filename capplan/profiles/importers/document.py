@@ -12,15 +12,26 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from capplan.errors import ResultsFileError
+from capplan.errors import ResultsFileError, UnreadableFileError
+from capplan.inputs.documents import check_depth, check_groups, has_halves, without_halves
+from capplan.inputs.limits import RESULTS, in_words
+from capplan.inputs.names import at_home
+from capplan.inputs.reading import read_bytes, read_start, why
+from capplan.inputs.streams import lines_of
 
-LARGEST_BYTES = 256 * 10**6
+LARGEST_BYTES = RESULTS.most_bytes
 """Larger files are traces or server logs of days; nobody's benchmark result."""
 _HEAD_BYTES = 65_536
+_NAME_IT = "Name the file that the tool wrote."
+_MOST_IN_VAIN = 4
+"""How often a text may be read over for values that end nowhere."""
+_COUNTED_AT_ONCE = 64
 _GZIP = b"\x1f\x8b"
 _SUFFIXES = frozenset({".json", ".jsonl", ".csv", ".log", ".txt", ".prom", ".out"})
 """What is looked at in a directory; a file that is named itself may have any suffix."""
 _SEARCHED_LINES = 100_000
+_LONGEST_LINE = 2**20
+"""Characters; a longer line comes in pieces."""
 _DATED_LINE = re.compile(r"\s*\[\d{4}-\d{2}-\d{2}")
 """A log whose lines begin with a date in brackets is no JSON list."""
 
@@ -74,7 +85,7 @@ def document_from_text(text: str, name: str) -> Document:
     """
     head = text[:_HEAD_BYTES]
     if not head.strip():
-        raise ResultsFileError(f"{name} is empty.", "Name the file that the tool wrote.")
+        raise ResultsFileError(f"{name} is empty.", _NAME_IT)
 
     def lines() -> Iterator[str]:
         return iter(io.StringIO(text))
@@ -99,38 +110,38 @@ def open_document(path: Path) -> Document:
         If it cannot be read, is too large, binary, empty, or JSON that ends in the middle.
     """
     try:
-        size = path.stat().st_size
-        if size > LARGEST_BYTES:
-            raise ResultsFileError(
-                f"{path} has {size / 1e6:,.0f} MB; the limit is {LARGEST_BYTES / 1e6:,.0f} MB.",
-                "Give the tool's summary, or the part of the log that covers the benchmark.",
-            )
-        with path.open("rb") as stream:
-            head = stream.read(_HEAD_BYTES)
+        _check_size(path)
+        head = read_start(path, _HEAD_BYTES)
         _refuse_binary(head, path)
         if _is_json(head.decode("utf-8-sig", errors="replace")):
-            return document_from_text(_text(path), path.name)
-    except OSError as error:
+            whole = read_bytes(path, RESULTS).decode("utf-8-sig", errors="replace")
+            return document_from_text(whole, path.name)
+    except UnreadableFileError as error:
         raise ResultsFileError(
-            f"Cannot read {path}: {error.strerror or error}.", "Check the path."
+            f"Cannot read {path}: {error.reason}.",
+            "Give the file that the tool wrote: its summary, or the part of a log that covers the "
+            "benchmark.",
         ) from error
     if not head.strip():
-        raise ResultsFileError(f"{path} is empty.", "Name the file that the tool wrote.")
+        raise ResultsFileError(f"{path} is empty.", _NAME_IT)
     text = head.decode("utf-8-sig", errors="replace")
-    return Document(path.name, "text", (), text, lambda: _lines(path))
+    return Document(path.name, "text", (), text, lambda: lines_of(path, _LONGEST_LINE))
 
 
 def _is_json(head: str) -> bool:
     return head.lstrip()[:1] in {"{", "["} and not _DATED_LINE.match(head)
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8-sig", errors="replace")
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8-sig", errors="replace") as stream:
-        yield from stream
+def _check_size(path: Path) -> None:
+    """Refuse what is too large even for a log that is read line by line."""
+    try:
+        size = path.stat().st_size
+    except (OSError, ValueError) as error:
+        raise UnreadableFileError(str(path), why(error)) from error
+    if size > RESULTS.most_bytes:
+        most = in_words(RESULTS.most_bytes)
+        reason = f"it has {in_words(size)}; the limit is {most}"
+        raise UnreadableFileError(str(path), reason)
 
 
 def _refuse_binary(head: bytes, path: Path) -> None:
@@ -145,28 +156,43 @@ def _refuse_binary(head: bytes, path: Path) -> None:
 
 def _parse_json(text: str, name: str) -> tuple[tuple[Any, ...], str]:
     """Return every JSON value of a text and what was wrong with the rest."""
+    try:
+        check_groups(text, name, RESULTS)
+        values, damaged = _values(text, name)
+        for value in values:
+            check_depth(value, name, RESULTS)
+        if has_halves(text):
+            values = [without_halves(value) for value in values]
+    except UnreadableFileError as error:
+        raise ResultsFileError(f"{name}: {error.reason}.", _NAME_IT) from error
+    except RecursionError as error:
+        raise ResultsFileError(
+            f"{name} is nested more deeply than any result file.", _NAME_IT
+        ) from error
+    return tuple(value for value in values if isinstance(value, dict | list)), damaged
+
+
+def _values(text: str, name: str) -> tuple[list[Any], str]:
     decoder = json.JSONDecoder()
     values: list[Any] = []
-    position, damaged = 0, ""
+    position, damaged, in_vain = 0, "", 0
     while (position := _skip_space(text, position)) < len(text):
         try:
             value, position = decoder.raw_decode(text, position)
-        except RecursionError as error:
-            raise ResultsFileError(
-                f"{name} is nested more deeply than any result file.",
-                "Name the file that the tool wrote.",
-            ) from error
         except ValueError as error:
-            where = text.count("\n", 0, position) + 1
-            damaged = damaged or _damage(error, len(text.rstrip()), where)
+            damaged = damaged or _damage(text, position, error)
+            # the error itself counts the lines before it
+            pos = getattr(error, "pos", position)
+            in_vain += pos - position + pos // _COUNTED_AT_ONCE
             following = text.find("\n", position)
             if following < 0 or not values:
                 break
+            if in_vain > _MOST_IN_VAIN * len(text):
+                raise UnreadableFileError(name, "it is damaged in too many places") from error
             position = following
         else:
             values.append(value)
-    rows = [value for value in values if isinstance(value, dict | list)]
-    return tuple(rows), damaged
+    return values, damaged
 
 
 def _skip_space(text: str, position: int) -> int:
@@ -175,7 +201,8 @@ def _skip_space(text: str, position: int) -> int:
     return position
 
 
-def _damage(error: ValueError, end: int, line: int) -> str:
+def _damage(text: str, position: int, error: ValueError) -> str:
+    end, line = len(text.rstrip()), text.count("\n", 0, position) + 1
     if isinstance(error, json.JSONDecodeError):
         if error.pos >= end or error.msg.startswith("Unterminated"):
             return f"ends in the middle (truncated in the value that begins on line {line})"
@@ -193,7 +220,7 @@ def expand(paths: Sequence[str | Path]) -> list[tuple[Path, bool]]:
     """
     found: list[tuple[Path, bool]] = []
     for given in paths:
-        path = Path(given).expanduser()
+        path = at_home(str(given))
         if path.is_dir():
             found += [(file, False) for file in _of_folder(path)]
         elif not path.exists() and glob.has_magic(str(path)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -55,6 +56,8 @@ def likely_cause(left: float, right: float) -> str:
     if not left or not right:
         return ""
     ratio = max(left, right) / min(left, right)
+    if not math.isfinite(ratio):
+        return ""
     for factor, what in ((1e3, "1,000"), (1e6, "1,000,000"), (1e9, "1,000,000,000")):
         if abs(ratio / factor - 1) <= _UNIT:
             return f": a factor of {what}, as between units (seconds for ms)"

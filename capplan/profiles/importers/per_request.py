@@ -26,6 +26,8 @@ _PLACES = (
     (),
 )
 _DEEPEST = 3
+_LONGEST = 1 + 255
+"""Entries of a histogram: a step that accepts more tokens is none."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def read(document: Document) -> Iterator[Reading]:
         if metrics is not None:
             one = _request(Fields(value), metrics)
             odd += metrics.odd
-            if len(one.histogram) > 1:
+            if 1 < len(one.histogram) <= _LONGEST:
                 requests.setdefault(len(one.histogram) - 1, []).append(one)
     for n, group in sorted(requests.items()):
         yield _reading(n, group, document.name, len(requests) > 1, odd)

@@ -14,7 +14,7 @@ from capplan.profiles.importers.sglang_bench import SINCE_START
 from capplan.profiles.importers.vllm_bench import reading
 
 FORMAT = "printed-serving-result"
-_TITLE = re.compile(r"=+ *Serving Benchmark Result *=+")
+_TITLE = re.compile(r"= *Serving Benchmark Result *=")
 _LINE = re.compile(r"^[#\s>|]*(?P<name>[A-Za-z0-9][^:]*?):\s+(?P<value>[^\s#]+)")
 _POSITION = re.compile(r"position \d+", re.IGNORECASE)
 _RATES = "spec_decode_per_position_acceptance_rates"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from capplan.errors import ResultsFileError
+from capplan.inputs.limits import METRICS, in_words
 from capplan.profiles.importers.document import Document
 from capplan.profiles.importers.reading import Reading
 from capplan.profiles.metrics_import import observe_text_parts, observe_window_parts
@@ -28,12 +30,26 @@ def detect(document: Document) -> bool:
 
 def read(document: Document) -> Iterator[Reading]:
     """Yield the totals since the server was started, one a served LLM."""
-    for observation in observe_text_parts("".join(document.lines()), document.name):
+    for observation in observe_text_parts(_whole(document), document.name):
         yield Reading(observation)
+
+
+def _whole(document: Document) -> str:
+    parts, size = [], 0
+    for line in document.lines():
+        parts.append(line)
+        size += len(line)
+        if size > METRICS.most_bytes:
+            raise ResultsFileError(
+                f"{document.name} is larger than any metrics text: {in_words(METRICS.most_bytes)} "
+                "are read at most.",
+                "Give what the server shows under /metrics at one moment.",
+            )
+    return "".join(parts)
 
 
 def read_window(before: Document, after: Document) -> Iterator[Reading]:
     """Yield what happened between two texts of one server, one a served LLM."""
-    earlier, later = ("".join(document.lines()) for document in (before, after))
+    earlier, later = map(_whole, (before, after))
     for observation in observe_window_parts(earlier, later, after.name):
         yield Reading(observation)

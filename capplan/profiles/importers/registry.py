@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
+
+from pydantic import ValidationError
 
 from capplan.errors import ResultsFileError
 from capplan.profiles.importers import (
@@ -29,6 +32,9 @@ from capplan.profiles.importers.checks import checked
 from capplan.profiles.importers.document import Document
 from capplan.profiles.importers.reading import Known, Reading
 from capplan.schema.observation import Observation
+
+MOST_READINGS = 10_000
+"""Benchmarks of one file."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +100,38 @@ def read_document(document: Document, known: Known | None = None) -> list[Observ
         If the format is unknown, or the file holds no benchmark.
     """
     importer = find_importer(document)
-    readings = list(importer.read(document))
+    try:
+        return _checked(document, importer, known)
+    except (ValidationError, ArithmeticError) as error:
+        raise ResultsFileError(
+            f"{document.name} ({importer.title}) holds figures that cannot be: {_first(error)}.",
+            "Take the file again from the tool; it was edited, merged or cut.",
+        ) from error
+
+
+def _first(error: ValidationError | ArithmeticError) -> str:
+    """Return the field and the fault; the figures of a product may be too large to multiply."""
+    if isinstance(error, ArithmeticError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+
+
+def _checked(document: Document, importer: Importer, known: Known | None) -> list[Observation]:
+    readings = list(islice(importer.read(document), MOST_READINGS + 1))
+    if len(readings) > MOST_READINGS:
+        raise ResultsFileError(
+            f"{document.name} ({importer.title}) holds more than {MOST_READINGS:,} benchmarks.",
+            "Give those that are meant, in a file of their own.",
+        )
     if not readings:
         raise ResultsFileError(
             f"{document.name} ({importer.title}) holds no finished benchmark.",
             "Run the benchmark to its end, then import its result again.",
         )
-    return [checked(reading, document.damaged, known) for reading in readings]
+    found = [checked(reading, document.damaged, known) for reading in readings]
+    # values that were changed after they were made are held to the schema again
+    return [Observation.model_validate(one.model_dump()) for one in found]
 
 
 def _seen(document: Document) -> str:

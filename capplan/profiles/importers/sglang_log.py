@@ -16,6 +16,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from capplan.profiles.importers.document import Document
+from capplan.profiles.importers.fields import as_number
 from capplan.profiles.importers.reading import Reading, Stated
 from capplan.profiles.importers.sglang_bench import METHODS
 from capplan.schema.observation import Flag, Load, Observation
@@ -24,14 +25,15 @@ FORMAT = "sglang-log"
 _DECODE = re.compile(r"Decode batch[.,]")
 _DATE = re.compile(r"\[?(?P<date>\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2})")
 _RANK = re.compile(r"(?P<rank>(?:DP\d+ ?)+)")
-_RUNNING = re.compile(r"#running-req: (\d+)")
+_RUNNING = re.compile(r"#running-req: (\d{1,9})(?!\d)")
 _LENGTH = re.compile(r"accept len: ([\d.]+)")
 _TOKENS_PER_S = re.compile(r"gen throughput \(token/s\): ([\d.]+)")
-_QUEUED = re.compile(r"#queue-req: (\d+)")
+_QUEUED = re.compile(r"#queue-req: (\d{1,9})(?!\d)")
 _ARGUMENT = re.compile(
     r"(?P<name>model_path|speculative_algorithm|speculative_draft_model_path|"
     r"speculative_num_draft_tokens|speculative_eagle_topk)=(?P<value>'[^']*'|\"[^\"]*\"|[\w./-]+)"
 )
+_LONG = 7
 _LONGEST_GAP_S = 120.0
 """Lines further apart than this had an idle server between them."""
 
@@ -72,7 +74,8 @@ def _add(log: _Log, line: str) -> None:
     if not _DECODE.search(line):
         return
     running, speed = _RUNNING.search(line), _TOKENS_PER_S.search(line)
-    if running is None or speed is None:
+    tokens_per_s = as_number(speed[1].rstrip(".")) if speed is not None else None
+    if running is None or tokens_per_s is None:
         return
     length, queued = _LENGTH.search(line), _QUEUED.search(line)
     rank = _RANK.search(line.partition("Decode batch")[0])
@@ -80,8 +83,8 @@ def _add(log: _Log, line: str) -> None:
         _Line(
             at=_date(line),
             running=int(running[1]),
-            length=float(length[1].rstrip(".")) if length else None,
-            tokens_per_s=float(speed[1].rstrip(".")),
+            length=as_number(length[1].rstrip(".")) if length else None,
+            tokens_per_s=tokens_per_s,
             queued=int(queued[1]) if queued else 0,
         )
     )
@@ -169,7 +172,8 @@ def _named(value: str) -> str:
 def _n(arguments: dict[str, str]) -> int | None:
     verified = arguments.get("speculative_num_draft_tokens", "")
     chain = arguments.get("speculative_eagle_topk", "1") in {"1", "None"}
-    return int(verified) - 1 if verified.isdigit() and int(verified) > 1 and chain else None
+    is_count = verified.isascii() and verified.isdigit() and len(verified) < _LONG
+    return int(verified) - 1 if is_count and int(verified) > 1 and chain else None
 
 
 def _flags(lines: Sequence[_Line], total: _Totals, ranks: int) -> Iterator[Flag]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from capplan.profiles.importers.document import Document
-from capplan.profiles.importers.fields import spread_of
+from capplan.profiles.importers.fields import as_number, spread_of
 from capplan.profiles.importers.reading import Reading, Stated, contradiction
 from capplan.schema.observation import Flag, Load, Observation, SpeculationCounts
 
@@ -21,7 +21,7 @@ FORMAT = "vllm-log"
 _ANY = re.compile(r"SpecDecoding metrics:|Avg generation throughput: [\d.]+|Iteration\(\d+\):")
 _PROCESS = re.compile(r"^\s*\((?P<process>[^()]*pid=\d+)\)")
 _SPECULATION = re.compile(r"SpecDecoding metrics:(?P<rest>.*)")
-_ENGINE = re.compile(r"Engine (?P<engine>\d+): Avg prompt throughput: (?P<prompt>[\d.]+)")
+_ENGINE = re.compile(r"Engine (?P<engine>\d{1,9}): Avg prompt throughput: (?P<prompt>[\d.]+)")
 _VALUES = {
     "length": re.compile(r"Mean acceptance length: ([\d.]+)"),
     "accepted": re.compile(r"Accepted: (\d+) tokens"),
@@ -31,8 +31,8 @@ _VALUES = {
 }
 _POSITIONS = re.compile(r"Per-position acceptance rate: ((?:[\d.]+(?:, )?)+)")
 _DECODE_STEP = re.compile(
-    r"Iteration\(\d+\): 0 context requests, .*?(?P<requests>[1-9]\d*) generation "
-    r"requests, (?P<tokens>\d+) generation tokens, iteration elapsed time: (?P<ms>[\d.]+) ms"
+    r"Iteration\(\d+\): 0 context requests, .{0,200}?(?P<requests>[1-9]\d{0,8}) generation "
+    r"requests, (?P<tokens>\d{1,12}) generation tokens, iteration elapsed time: (?P<ms>[\d.]+) ms"
 )
 _LENGTH_ROUNDING = 0.006
 _FEWEST_ITERATIONS = 5
@@ -113,20 +113,23 @@ def _add(log: _Log, line: str) -> None:
         else:
             log.intervals[process["process"] if process else "", interval.n].append(interval)
     elif step := _DECODE_STEP.search(line):
-        key = (int(step["requests"]), int(step["tokens"]))
-        log.steps[key].append(float(step["ms"]) * _MS)
+        milliseconds = as_number(step["ms"])
+        if milliseconds is not None:
+            key = (int(step["requests"]), int(step["tokens"]))
+            log.steps[key].append(milliseconds * _MS)
 
 
 def _interval(text: str) -> _Interval | None:
     """Read the rest of a line; None if it is cut or contradicts itself."""
     found = {name: pattern.search(text) for name, pattern in _VALUES.items()}
-    values = {name: float(match[1].rstrip(".")) for name, match in found.items() if match}
+    numbers = {name: as_number(match[1].rstrip(".")) for name, match in found.items() if match}
+    values = {name: value for name, value in numbers.items() if value is not None}
     positions = _POSITIONS.search(text)
     if positions is None or "accepted" not in values or "drafted" not in values:
         return None
-    try:
-        rates = tuple(float(rate) for rate in positions[1].rstrip(", .").split(", "))
-    except ValueError:
+    stated = [as_number(rate) for rate in positions[1].rstrip(", .").split(", ")]
+    rates = tuple(rate for rate in stated if rate is not None)
+    if len(rates) < len(stated):
         return None
     if values["accepted"] > values["drafted"] or not values["drafted"]:
         return None

@@ -202,7 +202,7 @@ def test_a_wrong_line_says_where_and_what(
     [
         ('[{"gpu": "l4",\n  "usd_per_gpu_hour": 1},\n {"gpu": "l4"}]', 3, "one with a price"),
         ('[\n{"gpu": "l4", "usd_per_gpu_hour": [1]}]', 2, "is a list"),
-        ('[{"gpu": "l4" "usd_per_gpu_hour": 1}]', 1, "not valid JSON"),
+        ('[{"gpu": "l4" "usd_per_gpu_hour": 1}]', 1, "not JSON"),
         ('{"rows": []}', 1, "expected a list of prices"),
         ("[1]", 1, "expected an object"),
         ('[{"gpu": "l4", "usd_per_gpu_hour": NaN}]', 1, "finite"),

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from capplan.api.llms import load_llm
-from capplan.errors import ProfileError, ServerError, UnknownIdError
+from capplan.errors import Interrupted, ProfileError, ServerError, UnknownIdError
 from capplan.profiles.server_http import parse_address
 from capplan.profiles.store import load_profile
 from capplan.schema.profile import Stability
@@ -143,7 +143,7 @@ def test_a_finished_run_is_not_repeated_and_another_request_not_mixed_in(stand_i
 
 
 def test_a_run_goes_on_after_the_level_it_was_stopped_in(stand_in, session, monkeypatch):
-    from profiler import server_session
+    from profiler import server_load
 
     calls = []
 
@@ -153,12 +153,12 @@ def test_a_run_goes_on_after_the_level_it_was_stopped_in(stand_in, session, monk
             raise KeyboardInterrupt
         return drive(*given, **more)
 
-    drive = server_session.drive
+    drive = server_load.drive
     with stand_in.StandIn() as server:
-        monkeypatch.setattr(server_session, "drive", stopping)
-        with pytest.raises(server_session.Interrupted):
+        monkeypatch.setattr(server_load, "drive", stopping)
+        with pytest.raises(Interrupted):
             session(server)
-        monkeypatch.setattr(server_session, "drive", drive)
+        monkeypatch.setattr(server_load, "drive", drive)
         stored = session(server, resume=True)
     assert stored.profile.complete
     assert [seen.load.max_concurrency for seen in stored.profile.observations] == [1, 2]

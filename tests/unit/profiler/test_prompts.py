@@ -57,7 +57,7 @@ def test_the_hash_depends_on_text_task_and_order(write):
     [
         (b"", "holds no prompts"),
         (b"\n \n", "holds no prompts"),
-        (b"caf\xe9\n", "byte 3 is 0xe9"),
+        (b"caf\xe9\n", "byte 3 is not UTF-8, but 0xe9"),
         (b'{"prompt": "a"}\n{"prompt": \n', "prompts.txt:2: not JSON"),
         (b'{"prompt": "a"}\nplain\n', "prompts.txt:2: not JSON"),
         (b'{"text": "a"}\n', 'prompts.txt:1: expected an object with "prompt"'),

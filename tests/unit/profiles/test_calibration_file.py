@@ -109,15 +109,15 @@ def test_an_impossible_efficiency_is_refused(
     step = calibration.step.model_dump(mode="json")
     step["constants"][0]["value"] = {"low": mid, "mid": mid, "high": mid}
     (tmp_path / "c.json").write_text(changed(calibration, step=step))
-    with pytest.raises(CalibrationFileError, match="not a valid calibration"):
+    with pytest.raises(CalibrationFileError, match=r"not a valid calibration|is nan, expected"):
         load_calibration(tmp_path / "c.json")
 
 
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "not whole JSON"),
-        (b'{"schema_version": 1, "engi', "not whole JSON"),
+        (b"", "not JSON|is empty"),
+        (b'{"schema_version": 1, "engi', "not JSON|is empty"),
         (b"[1, 2]", "expected a JSON object, got list"),
         (b"\xff\xfe", "not UTF-8"),
     ],

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from capplan.api.workloads import load_workload, save_workload, understand
+from capplan.api.workloads import load_services, load_workload, save_workload, understand
 from capplan.errors import RequestError, WorkloadError
+from capplan.reporting.workload_text import render_workload
 from capplan.schema.services import Services
-from capplan.schema.workload import Workload
+from capplan.schema.workload import Slo, Workload
 from capplan.workloads.workload_file import read_workload_file, workload_yaml
 
 CHAT = """
@@ -64,6 +65,35 @@ def test_several_services_are_put_together(tmp_path: Path) -> None:
     assert report.together.figures.mean_requests_per_s == pytest.approx(4)
 
 
+def test_a_service_may_ask_for_an_llm_and_for_limits(tmp_path: Path) -> None:
+    text = (
+        "services:\n"
+        "  - {name: a, requests_per_s: 1, target: qwen3-32b, slo: {tpot_ms: 40, ttft_ms: 800}}\n"
+        "  - {name: b, requests_per_s: 3}\n"
+    )
+    found = load_services(_file(tmp_path, text))
+    first, second = found.services
+    assert (first.target, first.slo) == ("qwen3-32b", Slo(tpot_ms=40, ttft_ms=800))
+    assert (second.target, second.slo) == (None, Slo())
+    assert read_workload_file(_file(tmp_path, workload_yaml(found), "again.yaml")) == found
+    report = understand([tmp_path / "again.yaml"])
+    assert report.together is None
+    assert "different LLMs" in report.notes[0]
+    shown = render_workload(report)
+    assert "qwen3-32b" in shown
+    assert "TPOT 40 ms, TTFT 800 ms" in shown
+
+
+def test_services_of_two_utilisations_are_shown_and_not_put_together(tmp_path: Path) -> None:
+    text = (
+        "services:\n  - {name: a, requests_per_s: 1}\n"
+        "  - {name: b, requests_per_s: 3, utilisation: 0.8}\n"
+    )
+    report = understand([_file(tmp_path, text)])
+    assert report.together is None
+    assert "utilisations of 0.6, 0.8" in report.notes[0]
+
+
 def test_two_files_are_two_services_with_two_names(tmp_path: Path) -> None:
     one = _file(tmp_path, "requests_per_s: 1\n", "one.yaml")
     two = _file(tmp_path, "prompt_tokens: 10\n", "two.yaml")
@@ -100,6 +130,13 @@ def test_two_files_are_two_services_with_two_names(tmp_path: Path) -> None:
         ("services: [{name: a}]\nrequests_per_s: 1\n", "requests_per_s stands beside services"),
         ("services: [{name: a}, {name: a}]\n", "service 'a' stands there twice"),
         ("services: [{name: chat, prompt_tokens: 0}]\n", r"chat.prompt_tokens: got 0"),
+        ("services: [{name: chat, target: 3}]\n", r"chat.target: got 3; expected the name"),
+        ("services: [{name: chat, target: ''}]\n", r"chat.target: got ''"),
+        ("services: [{name: chat, slo: 40}]\n", r"chat.slo: got 40; expected limits"),
+        ("services: [{name: chat, slo: {tpot: 4}}]\n", r"chat.slo: got .*expected limits"),
+        ("services: [{name: chat, slo: {tpot_ms: yes}}]\n", r"chat.slo.tpot_ms: got true"),
+        ("services: [{name: chat, slo: {tpot_ms: -4}}]\n", r"chat.slo.tpot_ms: got -4"),
+        ("target: qwen3-32b\n", r"unknown field target"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_field_and_value(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache
 from typing import cast
 
+from capplan.inputs.documents import read_json
+from capplan.inputs.limits import CONFIG
 from capplan.resources import models_db_dir
 
 DEFAULTS_FILE = "architectures/transformers_defaults.json"
@@ -40,8 +41,8 @@ configurations that inherit them from the outer one."""
 
 @cache
 def _all_defaults() -> Mapping[str, Mapping[str, object]]:
-    text = (models_db_dir() / DEFAULTS_FILE).read_text(encoding="utf-8")
-    return cast("Mapping[str, Mapping[str, object]]", json.loads(text)["types"])
+    found = read_json(models_db_dir() / DEFAULTS_FILE, CONFIG, finite=False, bounded=False)
+    return cast("Mapping[str, Mapping[str, object]]", found["types"])
 
 
 def defaults_of(model_type: str, nested: bool = False) -> Mapping[str, object]:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from capplan.errors import FactsError
+from capplan.errors import FactsError, UnreadableFileError
 from capplan.facts.hf_config.weights.header import Tensor, read_header
+from capplan.inputs.reading import read_start
 
 _POINTER_LIMIT = 1024
 """A Git LFS pointer has about 130 bytes; weights have more."""
@@ -70,8 +71,8 @@ def pointer_size(path: Path) -> int | None:
     try:
         if path.stat().st_size > _POINTER_LIMIT:
             return None
-        found = _POINTER.match(path.read_bytes())
-    except OSError:
+        found = _POINTER.match(read_start(path, _POINTER_LIMIT))
+    except (OSError, UnreadableFileError):
         return None
     return int(found[1]) if found is not None else None
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-_LENGTH_BYTES = 8
-_LARGEST_HEADER = 100_000_000
-"""The format's own limit; more means that the file is something else."""
+from capplan.errors import UnreadableFileError
+from capplan.inputs.safetensors import TensorEntry, read_tensors
 
 _BITS: Mapping[str, float] = {
     **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0"), 8),
@@ -60,54 +58,22 @@ class Header:
 def read_header(path: Path) -> Header | str:
     """Return the header of a file, or why it cannot be read."""
     try:
-        with path.open("rb") as file:
-            prefix = file.read(_LENGTH_BYTES)
-            length = int.from_bytes(prefix, "little")
-            if len(prefix) < _LENGTH_BYTES or length > _LARGEST_HEADER:
-                return "it does not begin with the length of a header"
-            text = file.read(length)
-    except OSError as error:
-        return f"it cannot be read ({error.strerror})"
-    if len(text) < length:
-        return f"its header is cut off: {len(text):,} of {length:,} bytes"
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        return "its header is not JSON"
-    return _header(content, _LENGTH_BYTES + length)
-
-
-def _header(content: object, header_bytes: int) -> Header | str:
-    if not isinstance(content, Mapping):
-        return "its header is no JSON object"
+        found = read_tensors(path)
+    except UnreadableFileError as error:
+        return error.reason
     tensors = []
-    for name, entry in content.items():
-        if name == "__metadata__":
-            continue
-        tensor = _tensor(str(name), entry)
-        if tensor is None:
+    for name, entry in found.tensors.items():
+        size = _size_bytes(entry)
+        if size is None:
             return f"its header describes tensor {name!r} in an unknown way"
-        tensors.append(tensor)
-    return Header(tuple(tensors), header_bytes)
+        tensors.append(Tensor(name, entry.dtype, entry.shape, size))
+    return Header(tuple(tensors), found.header_bytes)
 
 
-def _tensor(name: str, entry: object) -> Tensor | None:
-    if not isinstance(entry, Mapping):
+def _size_bytes(entry: TensorEntry) -> int | None:
+    """Return the bytes of a tensor by its place, else by its type; None for an unknown type."""
+    if entry.offsets is not None:
+        return entry.offsets[1] - entry.offsets[0]
+    if entry.dtype not in _BITS:
         return None
-    dtype, shape = entry.get("dtype"), entry.get("shape")
-    if not isinstance(dtype, str) or not isinstance(shape, list):
-        return None
-    if not all(isinstance(size, int) and size >= 0 for size in shape):
-        return None
-    offsets = entry.get("data_offsets")
-    if (
-        isinstance(offsets, list)
-        and len(offsets) == 2
-        and all(isinstance(offset, int) for offset in offsets)
-    ):
-        size = offsets[1] - offsets[0]
-    elif dtype in _BITS:
-        size = math.ceil(math.prod(shape) * _BITS[dtype] / 8)
-    else:
-        return None
-    return Tensor(name, dtype, tuple(shape), size) if size >= 0 else None
+    return math.ceil(math.prod(entry.shape) * _BITS[entry.dtype] / 8)

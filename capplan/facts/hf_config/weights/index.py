@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from capplan.errors import UnreadableFileError
+from capplan.inputs.documents import read_json
+from capplan.inputs.limits import WEIGHT_INDEX
+from capplan.inputs.names import is_bare_name
 
 INDEX_NAMES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
@@ -32,21 +36,17 @@ def read_index(folder: Path) -> WeightIndex | None:
 
 def _read(path: Path) -> WeightIndex:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = read_json(path, WEIGHT_INDEX)
+    except UnreadableFileError:
         return WeightIndex(path.name, None, (), (), f"{path.name} cannot be read as JSON")
     if not isinstance(content, Mapping):
         return WeightIndex(path.name, None, (), (), f"{path.name} is no JSON object")
     weight_map = content.get("weight_map")
     names = dict(weight_map) if isinstance(weight_map, Mapping) else {}
-    files = tuple(sorted({name for name in names.values() if _is_file_name(name)}))
+    files = tuple(sorted({name for name in names.values() if is_bare_name(name)}))
     total = _total(content)
     note = "" if total is not None else f"{path.name} states no total_size above 0"
     return WeightIndex(path.name, total, files, tuple(map(str, names)), note)
-
-
-def _is_file_name(value: object) -> bool:
-    return isinstance(value, str) and bool(value) and "/" not in value and "\\" not in value
 
 
 def _total(content: Mapping[str, object]) -> int | None:

@@ -1,0 +1,1 @@
+"""Processes killed on purpose, and what they left behind."""

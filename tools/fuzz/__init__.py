@@ -1,0 +1,1 @@
+"""Every reader of outside files, fed with broken ones: by atheris here, by hypothesis in tests."""
