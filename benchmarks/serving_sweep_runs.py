@@ -34,11 +34,52 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 BATCHED_TOKENS = 8192
-"""vLLM's default for a server on GPUs of 70 GB and more (``engine/arg_utils.py``)."""
+"""vLLM's default for a server on GPUs of 70 GB and more (``engine/arg_utils.py``), which
+InferenceX states, too."""
 WAVES = 4
-"""Requests of a closed loop for each place."""
+"""Requests simulated for each place; all but the first and the last stand for the rest."""
 _ANSWER_TOKENS = 256
 """Where a sweep states no lengths and counts decoding alone."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """Who measured: all places are taken at once, and again whenever an answer ends.
+
+    Attributes
+    ----------
+    waves
+        Requests for each place; all are counted, the first among them.
+    shortest
+        Least length of a prompt or an answer, as a share of the stated one; drawn evenly.
+    """
+
+    waves: int
+    shortest: float
+
+    def drawn(self, tokens: float, count: int, seed: int) -> Integers:
+        """Return lengths of so many prompts or answers."""
+        random = np.random.default_rng([seed, count])
+        return random.integers(int(tokens * self.shortest), int(tokens) + 1, count)
+
+    def mean(self, values: Floats, places: int) -> float:
+        """Return the mean over all waves, from those that were simulated."""
+        first, between, last = np.split(values, [places, len(values) - places])
+        rest = (self.waves - 2) * between.mean()
+        return float((first.mean() + rest + last.mean()) / self.waves)
+
+
+INFERENCEX = Client(waves=10, shortest=0.8)
+"""``utils/bench_serving/benchmark_serving.py`` of SemiAnalysisAI/InferenceX, as its scripts call
+it: ``--request-rate inf --num-prompts 10C --max-concurrency C --random-range-ratio 0.8``."""
+GENAI_PERF = Client(waves=10, shortest=1.0)
+"""``eval/benchmarks/genai_perf_runner.py`` of ai-dynamo/aiconfigurator: ``--request-count 10C``,
+lengths without spread, after a warm-up."""
+
+
+def client_of(setting: ServingSetting) -> Client:
+    """Return who measured: InferenceX its dated rows of Llama-3.1-70B, NVIDIA the others."""
+    return INFERENCEX if "Llama-3.1-70B" in setting.llm.id else GENAI_PERF
 
 
 @dataclass(frozen=True)
@@ -97,11 +138,9 @@ def _outside_s(steps: Sequence[ServingStep]) -> float:
 
 def _plain_point(step: ServingStep, run: SimulatedLoad) -> Point:
     setting = step.setting
-    places = int(setting.concurrency)
-    counted = slice(places, -places)
-    ttft_s = float(run.ttft_s[counted].mean())
+    client, places = client_of(setting), int(setting.concurrency)
     answers = (run.end_s - run.first_token_s) / (run.traffic.output_tokens - 1)
-    tpot_s = float(answers[counted].mean())
+    ttft_s, tpot_s = client.mean(run.ttft_s, places), client.mean(answers, places)
     measured = None
     if step.ttft_s is not None and step.tpot_s is not None:
         measured = _loop_rate(setting, step.ttft_s, step.tpot_s)
@@ -121,25 +160,21 @@ def _plain_point(step: ServingStep, run: SimulatedLoad) -> Point:
 
 def _loop_rate(setting: ServingSetting, ttft_s: float, tpot_s: float) -> float:
     """Return output tokens a second of a closed loop: Little's law."""
-    request_s = ttft_s + (setting.output_tokens - 1.0) * tpot_s
-    return setting.concurrency * setting.output_tokens / request_s
+    output_tokens = setting.output_tokens * (1.0 + client_of(setting).shortest) / 2.0
+    request_s = ttft_s + (output_tokens - 1.0) * tpot_s
+    return setting.concurrency * output_tokens / request_s
 
 
 def simulate_plain(
     setting: ServingSetting, fit: PooledFit, outside_s: float, waves: int = WAVES
 ) -> SimulatedLoad:
-    """Simulate the closed loop of a setting with the factors of a fit.
-
-    The first answer of every place is cut, each to another length, so that places do not go
-    round in step for ever. It is not counted, nor is the last one, beside which places stay empty.
-    """
-    places = int(setting.concurrency)
-    answers = np.full(waves * places, setting.output_tokens)
-    answers[:places] = np.linspace(2, setting.output_tokens, places)
+    """Simulate the closed loop of a setting, as its client runs it, with the factors of a fit."""
+    client, places = client_of(setting), int(setting.concurrency)
+    count = waves * places
     load = traffic(
-        waves * places,
-        np.full(waves * places, setting.prompt_tokens),
-        answers,
+        count,
+        client.drawn(setting.prompt_tokens, count, 0),
+        client.drawn(setting.output_tokens, count, 1),
         concurrency=places,
     )
     longest = setting.prompt_tokens + setting.output_tokens

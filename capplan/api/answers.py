@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from capplan.api.infeasible_plans import MadeWith, answer_without_option
 from capplan.api.planned_fleet import OtherPriceWish, fleet_of, other_price, week_of
 from capplan.api.plans import ranked_option
 from capplan.api.scenario_answers import sensitivity, vary
@@ -72,11 +73,15 @@ class Questions:
     commitment: Commitment | None = None
 
     @property
+    def keeps_the_option(self) -> bool:
+        """Whether anything is asked of the planned option itself."""
+        named = (self.growth_per_month, self.spares, self.spot, self.commitment)
+        return self.autoscale or any(one is not None for one in named)
+
+    @property
     def nothing_named(self) -> bool:
         """Whether only the default can be meant."""
-        named = (self.move_by, self.factors, self.growth_per_month, self.spares)
-        others = self.spot, self.commitment
-        return not self.autoscale and all(one is None for one in (*named, *others))
+        return not self.keeps_the_option and self.move_by is None and self.factors is None
 
 
 def answer_what_if(
@@ -96,7 +101,7 @@ def answer_what_if(
     Parameters
     ----------
     plan, rank
-        A plan with options; 1 is the recommended one.
+        1 is the recommended option. Of a plan without one: what would make it feasible.
     questions
         Several may be asked at once; the sensitivity by default.
     profiles, catalog, calibrations
@@ -110,8 +115,12 @@ def answer_what_if(
         If the plan has no such option, no load to grow, no hours to follow, or no price is known.
     """
     asked = questions or Questions()
-    option = ranked_option(plan, rank)
     catalog = catalog if catalog is not None else load_catalog()
+    if not plan.options:
+        _refuse_of_an_option(plan, asked)
+        made_with = MadeWith(profiles, catalog, calibrations)
+        return answer_without_option(plan, name, asked.factors, made_with)
+    option = ranked_option(plan, rank)
     found = PlanAnswers(
         plan=name,
         option=option.id,
@@ -123,6 +132,9 @@ def answer_what_if(
         **_of_the_fleet(plan, option, asked, catalog),
     )
     move_by = DEFAULT_MOVE if asked.nothing_named else asked.move_by
+    if plan.fleet is not None and plan.fleet.largest_part is not None:
+        names = " + ".join(plan.fleet.largest_part.services)
+        found = found.model_copy(update={"notes": (*found.notes, f"answers are of {names} alone")})
     if move_by is None and asked.factors is None:
         return found
     given = plan, profiles, catalog, calibrations
@@ -175,11 +187,20 @@ def _of_the_fleet(
     return found
 
 
+def _refuse_of_an_option(plan: Plan, asked: Questions) -> None:
+    if asked.keeps_the_option:
+        raise RequestError(
+            "The plan has no option that could grow, follow hours, have spares or be bought "
+            f"otherwise: {plan.verdict.sentence}",
+            "capplan what-if PLAN, without a question, says what would make it feasible.",
+        )
+
+
 def _needs_a_load(plan: Plan, verb: str) -> None:
     workload = plan.request.workload
     if workload.requests_per_s is None and workload.output_tokens_per_month is None:
         raise RequestError(
-            f"The plan has no load to {verb}: it was made for one node of each offer.",
+            f"The plan has no load to {verb}: it buys the most tokens for its budget.",
             "Plan with a load: capplan recommend --rate 6/s, or --workload FILE.",
         )
 

@@ -21,4 +21,15 @@ def paused_collection() -> Iterator[None]:
     try:
         yield
     finally:
+        _call_old()
         gc.enable()
+
+
+def _call_old() -> None:
+    """Put all values among the old ones, which are looked at last, instead of walking over them.
+
+    What the caller has frozen himself (before a fork, say) stays so: then nothing is moved.
+    """
+    if gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()

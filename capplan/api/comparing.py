@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Literal
 
 from capplan.api.speed_change import Side, speed_contrast, speed_points
 from capplan.api.standing import check_plan, plan_point
-from capplan.errors import ProfileInvalidError, RequestError
+from capplan.errors import ProfileInvalidError, RequestError, UnreadableFileError
 from capplan.estimate.acceptance_changes import TracedTask, compare_acceptance, traced_tasks
 from capplan.estimate.comparison import Contrast, changes
 from capplan.estimate.context_ranges import by_context, context_contrasts, traced_ranges
@@ -18,6 +17,8 @@ from capplan.estimate.drift import by_hour
 from capplan.estimate.evidence import evidence_from_profile
 from capplan.estimate.profile_settings import reported, settings_changed
 from capplan.estimate.step_changes import compare_steps
+from capplan.inputs.documents import read_json
+from capplan.inputs.limits import PROFILE
 from capplan.planning.plan_difference import compare_plans
 from capplan.profiles.losslessness import judge_losslessness
 from capplan.profiles.store import StoredProfile, load_profile
@@ -85,7 +86,7 @@ def diff(
         If the files are of two kinds, or a plan is to be checked against plans.
     """
     wishes = wishes or DiffWishes()
-    kinds = [_kind(Path(path)) for path in (before, after)]
+    kinds = [file_kind(Path(path)) for path in (before, after)]
     if kinds[0] != kinds[1]:
         raise RequestError(
             f"{before} is a {kinds[0]} and {after} a {kinds[1]}: they cannot be compared.",
@@ -103,11 +104,11 @@ def diff(
     return diff_plans(load_plan(Path(before)), load_plan(Path(after)), names, wishes)
 
 
-def _kind(path: Path) -> Literal["profile", "plan"]:
+def file_kind(path: Path) -> Literal["profile", "plan"]:
     """Tell a plan by its options; all else is read, and if need be refused, as a profile."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        document = read_json(path, PROFILE)
+    except UnreadableFileError:
         return "profile"
     is_plan = isinstance(document, dict) and "options" in document and "timing" not in document
     return "plan" if is_plan else "profile"

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from capplan.estimate.observed import LOOKUP, observed_acceptance, only_observed
 from capplan.facts.catalog import Catalog
-from capplan.profiles.store import StoredProfile
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import AcceptanceFact, Pairing
 from capplan.schema.plan import Assumption, PlanRequest
-from capplan.schema.profile import ModelDraft, Profile
 from capplan.schema.provenance import Kind
+
+if TYPE_CHECKING:
+    from capplan.profiles.store import StoredProfile
+    from capplan.schema.profile import Profile
 
 
 def split_observed(
     profiles: Sequence[StoredProfile],
 ) -> tuple[list[StoredProfile], list[Profile]]:
     """Return profiles with timing, and those that hold observations only."""
+    if not profiles:
+        return [], []
+    from capplan.estimate.observed import only_observed
+
     timed = [stored for stored in profiles if not only_observed(stored.profile)]
     return timed, [stored.profile for stored in profiles if only_observed(stored.profile)]
 
@@ -34,6 +40,10 @@ def with_observed(catalog: Catalog, profiles: Sequence[Profile]) -> Catalog:
     ProfileInvalidError
         If nothing of a profile can be planned with.
     """
+    if not profiles:
+        return catalog
+    from capplan.estimate.observed import LOOKUP, observed_acceptance
+
     facts = [fact for profile in profiles for fact in observed_acceptance(profile)]
     if not facts:
         return catalog
@@ -61,12 +71,18 @@ def _pair(fact: AcceptanceFact) -> tuple[str, str, str]:
 
 
 def _specs(profile: Profile) -> list[LlmSpec]:
+    from capplan.schema.profile import ModelDraft
+
     drafts = [profile.draft.llm.spec] if isinstance(profile.draft, ModelDraft) else []
     return [profile.target.spec, *drafts]
 
 
 def temperature_notes(profiles: Sequence[Profile], request: PlanRequest) -> list[Assumption]:
     """Return a warning for each profile whose temperatures are not the one planned for."""
+    if not profiles:
+        return []
+    from capplan.estimate.observed import observed_acceptance
+
     wanted = request.workload.temperature
     notes = []
     for profile in profiles:

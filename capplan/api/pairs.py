@@ -12,16 +12,11 @@ from capplan.facts.engines import load_engine
 from capplan.facts.find_llm import as_name
 from capplan.facts.find_pair import Named, find_draft, find_target
 from capplan.planning.heads import head_spec
-from capplan.planning.pairing import (
-    BUILT_IN,
-    PairQuestion,
-    Shelf,
-    Side,
-    estimate_cost_ratio,
-    judge,
-    suggest,
-    with_alternatives,
-)
+from capplan.planning.pairing.cost import estimate_cost_ratio
+from capplan.planning.pairing.inputs import BUILT_IN, PairQuestion, Side
+from capplan.planning.pairing.report import judge
+from capplan.planning.pairing.shelf import Shelf
+from capplan.planning.pairing.suggestions import suggest, with_alternatives
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pair import PairReport, PairSuggestions
 from capplan.schema.pairing import Method, Pairing

@@ -6,8 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from capplan.api.what_if import WhatIfRow, whatif
+from capplan.economics.bill import LARGEST_BILL_USD
 from capplan.errors import RequestError
 from capplan.facts.catalog import Catalog
+from capplan.planning.pricing import Load
 from capplan.planning.scenarios import ScenarioGrid
 from capplan.planning.sensitivity import MOVED, combinations, why_not_moved
 from capplan.profiles.calibration_file import StoredCalibration
@@ -15,8 +17,6 @@ from capplan.profiles.store import StoredProfile
 from capplan.schema.answers import Cell, Scenarios, Sensitivity, SensitivityEnd, SensitivityRow
 from capplan.schema.plan import Plan, PlanRequest
 
-_ANY_BUDGET_USD = 1e13
-"""The largest bill that is computed at all."""
 _SAME = 1e-6
 _CHOICE = ("target", "method", "draft", "num_speculative_tokens", "gpu", "tensor_parallel")
 _OFFER = ("provider", "instance", "region", "purchase")
@@ -42,7 +42,7 @@ def sensitivity(
         raise RequestError(
             f"Assumptions were to be moved by {move_by * 100:g} %, expected above 0 and below 100."
         )
-    _check_profiles(plan, profiles)
+    check_profiles(plan, profiles)
     request, given = plan.request, (profiles, catalog, calibrations)
     base = whatif(request, ScenarioGrid(), *given).base
     rows, left_out = [], []
@@ -69,10 +69,13 @@ def _moved_end(
     request: PlanRequest, name: str, factor: float, base: WhatIfRow, given: _Given
 ) -> SensitivityEnd:
     """Return the best option with one factor; at any budget where the budget allows nothing."""
-    anyhow = request.model_copy(update={"budget_usd_per_month": _ANY_BUDGET_USD})
+    anyhow = request.model_copy(update={"budget_usd_per_month": float(LARGEST_BILL_USD)})
     row = _row(request, name, factor, given)
     within = row.feasible
-    return _end(factor, row if within else _row(anyhow, name, factor, given), base, within=within)
+    if within or Load.of(request).tokens_per_s is None:
+        # what fills a budget has no meaning at any budget
+        return _end(factor, row, base, within=within)
+    return _end(factor, _row(anyhow, name, factor, given), base, within=False)
 
 
 def _row(request: PlanRequest, name: str, factor: float, given: _Given) -> WhatIfRow:
@@ -159,7 +162,7 @@ def vary(
         If a factor is not known or scales what the plan does not have, the combinations are too
         many, or a profile of the plan is missing.
     """
-    _check_profiles(plan, profiles)
+    check_profiles(plan, profiles)
     rows: list[dict[str, Cell]] = []
     for prompt, output, request, grid in combinations(plan.request, factors):
         found = whatif(request, grid, profiles, catalog, calibrations)
@@ -194,7 +197,8 @@ def _against(row: dict[str, Cell], base: Mapping[str, Cell]) -> dict[str, Cell]:
     }
 
 
-def _check_profiles(plan: Plan, profiles: Sequence[StoredProfile]) -> None:
+def check_profiles(plan: Plan, profiles: Sequence[StoredProfile]) -> None:
+    """Raise a RequestError if a plan rests on profiles that were not given."""
     missing = sorted(set(plan.profiles) - {stored.profile.id for stored in profiles})
     if missing:
         raise RequestError(

@@ -82,7 +82,12 @@ def _read(
         load = change(workload_of_trace(read.trace, window))
         name = path.with_suffix("").stem if path.suffix == ".gz" else path.stem
         return [_report(name, load, _trace_figures(read, window))]
-    return [_report(one.name, change(one.workload)) for one in read_workload_file(path).services]
+    return [
+        _report(one.name, change(one.workload)).model_copy(
+            update={"target": one.target, "slo": one.slo}
+        )
+        for one in read_workload_file(path).services
+    ]
 
 
 def _report(name: str, load: Workload, trace: TraceFigures | None = None) -> ServiceReport:
@@ -96,14 +101,39 @@ def _together(services: tuple[ServiceReport, ...]) -> WorkloadReport:
     if silent:
         note = f"{', '.join(silent)}: no rate, so what all services are together is not known"
         return WorkloadReport(services=services, notes=(note,))
-    load = merged(services_of(WorkloadReport(services=services)))
+    if len({one.target for one in services}) > 1:
+        note = (
+            "services that ask for different LLMs share no replica, so they are not put together"
+        )
+        return WorkloadReport(services=services, notes=(note,))
+    try:
+        load = merged(services_of(WorkloadReport(services=services)))
+    except RequestError as error:
+        note = f"not put together: {error.message.rstrip('.')}"
+        return WorkloadReport(services=services, notes=(note,))
     return WorkloadReport(services=services, together=_report("together", load))
 
 
 def services_of(report: WorkloadReport) -> Services:
     """Return the services of a report."""
-    named = (NamedWorkload(name=one.name, workload=one.workload) for one in report.services)
+    named = (
+        NamedWorkload(name=one.name, workload=one.workload, target=one.target, slo=one.slo)
+        for one in report.services
+    )
     return Services(services=tuple(named))
+
+
+def load_services(path: str | Path) -> Services:
+    """Read the services of a workload file, one or several; a trace is one service.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be used.
+    """
+    if is_trace(Path(path)):
+        return services_of(understand([path]))
+    return read_workload_file(path)
 
 
 def load_workload(path: str | Path) -> Workload:

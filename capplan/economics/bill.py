@@ -16,7 +16,7 @@ MONTH_HOURS = exact(HOURS_PER_MONTH).normalize() + 0
 CALENDAR_MONTHS = frozenset(Decimal(24 * days) for days in (28, 29, 30, 31))
 """Hours of the months of the calendar: whole ones, too."""
 LONGEST_MONTH_HOURS = max(CALENDAR_MONTHS)
-_LARGEST_BILL_USD = Decimal("1e13")
+LARGEST_BILL_USD = Decimal("1e13")
 """Cents of a larger one are beyond the 15 digits that JSON keeps."""
 WATTS_PER_KW = Decimal(1000)
 
@@ -172,9 +172,9 @@ def monthly_bill(
     needed = tariff.gpus_paid(replicas, gpus_per_replica)
     paid = max(needed, least_nodes * tariff.gpus_per_node)
     rent = to_storable(tariff.usd_per_node_hour * paid * tariff.paid_hours / tariff.gpus_per_node)
-    if rent > _LARGEST_BILL_USD:
+    if rent > LARGEST_BILL_USD:
         raise RequestError(
-            f"A bill of {rent:.3e} USD a month is beyond {_LARGEST_BILL_USD:.0e} USD.",
+            f"A bill of {rent:.3e} USD a month is beyond {LARGEST_BILL_USD:.0e} USD.",
             "Look for a wrong unit among price, nodes and hours.",
         )
     used = rent if in_use == paid else to_cents(rent * in_use / paid)

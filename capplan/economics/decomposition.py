@@ -73,8 +73,7 @@ def _exact(raw: Mapping[str, float], total: Decimal, quantum: Decimal) -> dict[s
     units = {name: Decimal(repr(part)) / quantum for name, part in raw.items()}
     floors = {name: unit.to_integral_value(ROUND_FLOOR) for name, unit in units.items()}
     missing = int(total / quantum - sum(floors.values()))
-    by_remainder = sorted(units, key=lambda name: floors[name] - units[name])
-    step = 1 if missing >= 0 else -1
-    for place in range(abs(missing)):
-        floors[by_remainder[place % len(by_remainder)]] += step
+    # the parts add up to the total, so that less than one quantum a part is missing
+    for name in sorted(units, key=lambda name: floors[name] - units[name])[:missing]:
+        floors[name] += 1
     return {name: count * quantum for name, count in floors.items()}

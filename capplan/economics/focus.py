@@ -50,7 +50,8 @@ def focus_rows(plan: Plan, month: str | None = None, *, rank: int = 1) -> tuple[
     Raises
     ------
     RequestError
-        If the month is none, or the plan has no such option, or the option has no bill.
+        If the month is none, or the plan has no such option, or the option has no bill; if several
+        services are placed apart, as one option is not all that is paid for.
     """
     start, end = _period(plan, month)
     if not plan.verdict.feasible and rank == 1:
@@ -59,6 +60,12 @@ def focus_rows(plan: Plan, month: str | None = None, *, rank: int = 1) -> tuple[
         raise RequestError(
             f"The plan has {len(plan.options)} options, no option {rank}.",
             "See them with: capplan report PLAN",
+        )
+    if plan.fleet is not None and len(plan.fleet.ways[0].parts) > 1:
+        raise RequestError(
+            "The plan places several services on replicas of their own, and its options are of "
+            "the largest part alone: rows of one option would leave the others out.",
+            "Plan each part by itself and export that.",
         )
     option = plan.options[rank - 1]
     if option.bill is None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from capplan.errors import RequestError
 from capplan.estimate.kvcache import kv_bytes_read
 from capplan.estimate.moe import params_read
 from capplan.estimate.pooling import Factor, Group, Work
@@ -85,8 +86,20 @@ def decode_work(setting: DecodeSetting) -> Work:
 
 
 def half_precision_flops(gpu: GpuSpec) -> float:
-    """Return the dense 16-bit rate: bf16, or fp16 on GPUs before bf16."""
-    return gpu.bf16_flops_per_s or gpu.fp16_flops_per_s or 1e13
+    """Return the dense 16-bit rate: bf16, or fp16 on GPUs before bf16.
+
+    Raises
+    ------
+    RequestError
+        If the data sheet names neither.
+    """
+    rate = gpu.bf16_flops_per_s or gpu.fp16_flops_per_s
+    if not rate:
+        raise RequestError(
+            f"{gpu.name}: neither a bf16 nor an fp16 rate is known.",
+            "Add bf16_dense_tflops or fp16_dense_tflops to its row in models_db/gpus.",
+        )
+    return rate
 
 
 def _groups(setting: DecodeSetting) -> tuple[tuple[tuple[Group, float], ...], ...]:

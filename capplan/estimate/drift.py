@@ -30,6 +30,8 @@ FEWEST_WINDOWS = 4
 _FEWEST_WITH_CONTEXT = 8
 _ERROR = 0.05
 _SECONDS_PER_HOUR = 3600.0
+_ROUNDING = 1e-9
+"""Relative scatter below this is rounding of the arithmetic: a flat load has no trend."""
 
 
 def by_hour(profile: Profile) -> RangeTable:
@@ -214,14 +216,15 @@ def _slope(design: Floats, values: Floats, weights: Floats) -> tuple[float, floa
     coefficients = np.linalg.lstsq(scaled, aims, rcond=None)[0]
     residuals = aims - scaled @ coefficients
     count, terms = design.shape
-    squares = float(residuals @ residuals)
-    if squares <= 0:
-        return float(coefficients[1]), 0.0, float(count - terms)
+    slope, squares = float(coefficients[1]), float(residuals @ residuals)
+    if squares <= _ROUNDING**2 * float(aims @ aims):
+        moved = abs(slope) * float(np.ptp(design[:, 1]))
+        return slope if moved > _ROUNDING * float(values.mean()) else 0.0, 0.0, count - terms
     alike = _likeness(residuals, terms)
     variance = squares / (count - terms) * np.linalg.inv(scaled.T @ scaled)[1, 1]
     error = math.sqrt(float(variance) * (1 + alike) / (1 - alike))
     worth = count * (1 - alike) / (1 + alike)
-    return float(coefficients[1]), error, max(worth - terms, 1.0)
+    return slope, error, max(worth - terms, 1.0)
 
 
 def _likeness(residuals: Floats, terms: int) -> float:

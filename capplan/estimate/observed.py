@@ -105,9 +105,10 @@ def _length(counts: SpeculationCounts) -> int | None:
 
 def _facts(one: Observation, profile: Profile) -> Iterator[AcceptanceFact]:
     counts, method = one.speculation, _method(one, profile)
-    n = _length(counts) if counts is not None else None
-    if counts is None or method is None or n is None:
-        return
+    assert counts is not None, "chosen for its counts"
+    assert method is not None, "chosen for its draft"
+    n = _length(counts)
+    assert n is not None, "chosen for its length"
     rounds = counts.rounds or counts.drafts
     positions = counts.accepted_per_position
     by_length = (

@@ -14,7 +14,6 @@ _NORMAL_FROM = 1e6
 """Degrees from which the difference to a normal quantile is below one in a million."""
 _SMALLEST = 1e-300
 _TERMS = 300
-_HALVINGS = 200
 
 
 def two_sided_p(statistic: float, degrees: float) -> float:
@@ -53,14 +52,11 @@ def student_quantile(two_sided_error: float, degrees: float) -> float:
     low, high = 0.0, 1.0
     while two_sided_p(high, degrees) > two_sided_error:
         high *= 2.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        if middle in (low, high):
-            break
+    while low < (middle := (low + high) / 2.0) < high:
         low, high = (
             (middle, high) if two_sided_p(middle, degrees) > two_sided_error else (low, middle)
         )
-    return (low + high) / 2.0
+    return middle
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:

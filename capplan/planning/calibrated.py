@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from capplan.errors import RequestError
-from capplan.estimate.engine_fit import with_constants
 from capplan.planning.choices import HardwareChoice
 from capplan.planning.drafting import Drafting
 from capplan.planning.hardware import Evaluated, evaluate_catalogue
 from capplan.planning.inputs import NamedCalibration, PlanInputs
-from capplan.schema.calibration import Calibration
 from capplan.schema.engine import EngineConstants
 from capplan.schema.llm import LlmSpec
 from capplan.schema.plan import PlanRequest, Tier
+
+if TYPE_CHECKING:
+    from capplan.schema.calibration import Calibration
 
 
 def check_calibrations(named: Sequence[NamedCalibration], engine: EngineConstants) -> None:
@@ -102,6 +104,8 @@ def _calibrated_engine(engine: EngineConstants, part: _Part) -> EngineConstants:
     What was left out says nothing of another LLM (unless whole LLMs were left out) or of another
     number of GPUs: there the interval stays at least as wide as without a calibration.
     """
+    from capplan.estimate.engine_fit import with_constants
+
     assert part.calibrated is not None
     calibration = part.calibrated.calibration
     error = calibration.step.held_out_error

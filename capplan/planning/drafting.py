@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from capplan.estimate.acceptance_mix import curve_of_mix
 from capplan.estimate.curves import AcceptanceCurve, curve_from_alpha, curve_from_facts
-from capplan.estimate.evidence import ProfileEvidence
 from capplan.planning.heads import head_spec, shared_output_bytes
 from capplan.planning.pairing.comparison import sizes_text
 from capplan.planning.pairing.engine_rules import ENGINES, Asked
-from capplan.planning.pairing.inputs import Known, Side
+from capplan.planning.pairing.inputs import LOOKUPS, Known, Side
 from capplan.planning.pairing.refusals import refusal
 from capplan.planning.pairing.vocabulary import compare_vocabularies
 from capplan.planning.pairing.vocabulary_findings import vocabularies
@@ -20,6 +20,9 @@ from capplan.schema.pair import PairVerdict
 from capplan.schema.pairing import AcceptanceFact, Method, Pairing
 from capplan.schema.plan import PlanRequest
 from capplan.schema.provenance import Kind, Source
+
+if TYPE_CHECKING:
+    from capplan.estimate.evidence import ProfileEvidence
 
 ONE_PASS_METHODS = frozenset({Method.DFLASH, Method.DSPARK, Method.PEAGLE, Method.MEDUSA})
 """Methods that draft all N tokens in one pass."""
@@ -75,8 +78,11 @@ def draftings_for(
         for draft in request.drafts
         if draft in llms and draft not in named
     )
-    if not any(drafting.method is Method.NGRAM for drafting in found):
-        found.append(_lookup_unprofiled(target, request, acceptance))
+    found.extend(
+        _lookup_unprofiled(target, method, request, acceptance)
+        for method in _lookups(request)
+        if not any(drafting.method is method for drafting in found)
+    )
     return [drafting for drafting in found if _wanted(drafting, request)]
 
 
@@ -105,7 +111,7 @@ def _unknown_acceptance(target: str, draft: str, method: Method) -> Blocked:
         how = f"capplan profile {target} {flags[method]} -o p.json, then --profile p.json"
     else:
         how = "read the engine's own counters on your traffic"
-    assume = "--method ngram " if method is Method.NGRAM else ""
+    assume = f"--method {method.value} " if method in LOOKUPS else ""
     return Blocked(
         "acceptance_unknown",
         f"{target} + {draft} ({method.value}): no acceptance is measured or published",
@@ -113,21 +119,28 @@ def _unknown_acceptance(target: str, draft: str, method: Method) -> Blocked:
     )
 
 
+def _lookups(request: PlanRequest) -> list[Method]:
+    """Return the lookups to list: n-grams always, others where they were asked for."""
+    return [m for m in sorted(LOOKUPS) if m is Method.NGRAM or _asks_for(request, m)]
+
+
+def _asks_for(request: PlanRequest, lookup: Method) -> bool:
+    return lookup in request.methods or lookup.value in request.drafts
+
+
 def _lookup_unprofiled(
-    target: LlmSpec, request: PlanRequest, acceptance: Sequence[AcceptanceFact]
+    target: LlmSpec, lookup: Method, request: PlanRequest, acceptance: Sequence[AcceptanceFact]
 ) -> Drafting:
-    """Prompt lookup needs no draft, so it is always open; what it yields depends on the text.
+    """Lookup needs no draft, so it is always open; what it yields depends on the text.
 
     An assumed acceptance is meant for drafts: lookup takes it only where it was asked for, or
     its free drafts would win every plan on somebody else's figure.
     """
-    asked_for = Method.NGRAM in request.methods or "ngram" in request.drafts
-    seen = [fact for fact in acceptance if fact.method is Method.NGRAM]
-    curve = _published(seen, request)
-    if curve is None and asked_for:
+    curve = _published([fact for fact in acceptance if fact.method is lookup], request)
+    if curve is None and _asks_for(request, lookup):
         curve = _assumed(request)
-    blocked = None if curve else _unknown_acceptance(target.id, "ngram", Method.NGRAM)
-    return Drafting(Method.NGRAM, "ngram", None, curve, blocked)
+    blocked = None if curve else _unknown_acceptance(target.id, lookup.value, lookup)
+    return Drafting(lookup, lookup.value, None, curve, blocked)
 
 
 def _from_profiles(

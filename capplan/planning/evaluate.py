@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.estimate.curves import AcceptanceCurve
+from capplan.estimate.kv_room import room_tokens
 from capplan.estimate.memory import MemoryPlan
 from capplan.estimate.planned_round import RoundFactors, RoundParts, expected_round
 from capplan.estimate.steptime import StepTime, VerificationExtra
@@ -142,7 +143,7 @@ def evaluate(
     met = models.target.interference_seconds(prompt)
     share = (BATCHES - 1.0) / workload.output_tokens * met
     ttft = models.first_token.seconds(models.target.prompt_seconds(prompt), prompt, BATCHES)
-    sequence = workload.prompt_tokens + workload.output_tokens + n + 1.0
+    sequence = room_tokens(workload, BATCHES[None, None, :]) + n + 1.0
     request_bytes = memory.request_bytes(sequence)
     fits = BATCHES * request_bytes <= memory.kv_pool_bytes
     fits = fits & (max_num_seqs >= BATCHES)
@@ -172,7 +173,7 @@ def evaluate(
         within_tpot=np.ones(shape, dtype=bool),
         within_ttft=np.broadcast_to(within(ttft, slo.ttft_ms), shape),
         memory=memory,
-        request_tokens=sequence[0, :, 0],
+        request_tokens=sequence[0],
         request_bytes=request_bytes,
         decode_relative_se=np.broadcast_to(
             np.ravel(models.target.relative_se), (shape[0],)

@@ -174,7 +174,7 @@ def _lacking(evaluated: Evaluated, h: int) -> str:
         )
     need = float(evaluated.grid.request_bytes[h, 0, 0])
     return (
-        f"one request of {evaluated.grid.request_tokens[0]:.0f} tokens needs "
+        f"one request of {evaluated.grid.request_tokens[0, 0]:.0f} tokens needs "
         f"{need / BYTES_PER_GIB:.1f} GiB of KV a {evaluated.unit}, "
         f"it lacks {(need - pool) / BYTES_PER_GIB:.1f}"
     )

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
 from capplan.estimate.uncertainty import Z_95
 from capplan.planning.candidates import Candidate
@@ -123,17 +122,25 @@ class Figures:
             "best_num_speculative_tokens": np.where(most > 1, grid.lengths[best], 0).tolist(),
             "best_speedup": np.maximum(most, 1.0).tolist(),
         }
-        # validated in one call: a plan of the whole catalogue has 20,000 points
-        rows = zip(*columns.values(), strict=True)
-        return _CURVE.validate_python([dict(zip(columns, row, strict=True)) for row in rows])
+        points = zip(*columns.values(), strict=True)
+        fields = (dict(zip(columns, point, strict=True)) for point in points)
+        # a plan of the whole catalogue has 20,000 points: they are checked together
+        if np.isfinite([columns[name] for name in _PLAIN]).all():
+            return tuple(LoadPoint.of_checked(fields))
+        return tuple(map(LoadPoint.model_validate, fields))
 
 
-_CURVE: TypeAdapter[tuple[LoadPoint, ...]] = TypeAdapter(tuple[LoadPoint, ...])
+_PLAIN = ("baseline_tpot_ms", "guide_speedup", "best_speedup")
+"""Figures of a point without an interval."""
 
 
-def _intervals(mids: Floats, factors: tuple[float, float]) -> list[dict[str, float]]:
-    ends = (mids * factors[0]).tolist(), mids.tolist(), (mids * factors[1]).tolist()
-    return [{"low": low, "mid": mid, "high": high} for low, mid, high in zip(*ends, strict=True)]
+def _intervals(mids: Floats, factors: tuple[float, float]) -> list[Quantity]:
+    low, high = mids * factors[0], mids * factors[1]
+    ends = zip(low.tolist(), mids.tolist(), high.tolist(), strict=True)
+    rows = ({"low": one, "mid": mid, "high": other} for one, mid, other in ends)
+    if ((low <= mids) & (mids <= high) & np.isfinite(high)).all():
+        return Quantity.of_checked(rows)
+    return list(map(Quantity.model_validate, rows))
 
 
 class FigureCache:
@@ -248,7 +255,7 @@ def _acceptance(candidate: Candidate) -> AcceptanceFigure | None:
 
 
 def _memory_figures(evaluated: Evaluated, h: Integers, n: Integers) -> list[MemoryFigure]:
-    """Return the bytes of one GPU, and how many requests of the workload's length they hold."""
+    """Return the bytes of one GPU, and how many requests of the workload they hold."""
     grid, memory = evaluated.grid, evaluated.grid.memory
     shape = (*grid.shape[:2], 1)
 
@@ -256,8 +263,7 @@ def _memory_figures(evaluated: Evaluated, h: Integers, n: Integers) -> list[Memo
         result: list[float] = np.broadcast_to(array, shape)[h, n, 0].tolist()
         return result
 
-    pool, tokens = values(memory.kv_pool_bytes), grid.request_tokens[n].tolist()
-    held = [have / need for have, need in zip(pool, values(grid.request_bytes), strict=True)]
+    held, tokens = (figure.tolist() for figure in grid.room_at(h, n))
     columns = {
         "gpu_bytes": values(memory.capacity_bytes),
         "usable_bytes": values(memory.usable_bytes),
@@ -268,7 +274,7 @@ def _memory_figures(evaluated: Evaluated, h: Integers, n: Integers) -> list[Memo
         "cuda_graph_bytes": values(memory.cuda_graph_bytes),
         "non_torch_bytes": values(memory.non_torch_bytes),
         "buffer_bytes": values(memory.buffer_bytes),
-        "kv_pool_bytes": pool,
+        "kv_pool_bytes": values(memory.kv_pool_bytes),
         "kv_bytes_per_token": values(memory.kv_bytes_per_token),
         "kv_tokens": [many * length for many, length in zip(held, tokens, strict=True)],
         "request_tokens": [int(length) for length in tokens],

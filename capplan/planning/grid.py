@@ -60,9 +60,10 @@ class Grid:
     within_ttft: Booleans
     memory: MemoryPlan
     request_tokens: Floats
-    """Length of a whole request along the N axis, the tokens of one more round included."""
+    """Tokens of KV counted for each request (``estimate.kv_room``), those of one more round
+    included; shape (N, batch), the latter of length one where requests are all alike."""
     request_bytes: Floats
-    """KV bytes of such a request, shape (hardware, N, 1)."""
+    """Bytes of them, shape (hardware, N, batch) or (hardware, N, 1)."""
     decode_relative_se: Floats
     """Along the hardware axis."""
     round_model: RoundModel | None
@@ -88,6 +89,26 @@ class Grid:
     def baseline_tpot_s(self) -> Floats:
         """Time a token without speculation."""
         return np.broadcast_to(self.decode_s + self.interference_s, self.shape)
+
+    def room_at(self, hardware: Indices, length: Indices) -> tuple[Floats, Floats]:
+        """Return the requests that the KV pool holds at some (hardware, N), and tokens of each.
+
+        Below one: the share of a request.
+        """
+        each = np.broadcast_to(self.request_bytes, (*self.shape[:2], self.request_bytes.shape[2]))[
+            hardware, length
+        ]
+        pool = np.broadcast_to(self.memory.kv_pool_bytes, (*self.shape[:2], 1))[hardware, length]
+        tokens = self.request_tokens[length]
+        if each.shape[1] == 1:
+            return (pool / each)[:, 0], tokens[:, 0]
+        # what a batch needs rises with it, so it meets the pool once
+        held = [
+            float(np.interp(have, need, self.batches, left=have / need[0], right=have / row[-1]))
+            for have, need, row in zip(pool[:, 0], each * self.batches, each, strict=True)
+        ]
+        met = [np.interp(n, self.batches, row) for n, row in zip(held, tokens, strict=True)]
+        return np.array(held), np.array(met)
 
     def guide_at(self, hardware: Indices, length: Indices) -> Floats:
         """Return the guide's formula at some (hardware, N), a row of batches each."""

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from capplan.errors import UnknownIdError
-from capplan.estimate.evidence import ProfileEvidence
 from capplan.planning.terms import OWN_PRICE_TIER, discounted, sized
-from capplan.schema.calibration import Calibration
 from capplan.schema.engine import EngineConstants
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import AcceptanceFact, Pairing
 from capplan.schema.plan import PlanRequest
 from capplan.schema.price import PriceRow, Purchase
-from capplan.schema.profile import Device
 from capplan.schema.provenance import Kind, Source
+
+if TYPE_CHECKING:
+    from capplan.estimate.evidence import ProfileEvidence
+    from capplan.schema.calibration import Calibration
+    from capplan.schema.profile import Device
 
 PROFILE_PRICE_KEY = "profile"
 

@@ -87,11 +87,7 @@ def _largest(grid: Grid, limit: int) -> int:
 
 def _held(grid: Grid, place: int) -> float:
     """Return the requests that the KV pool holds at one length."""
-
-    def value(array: Floats) -> float:
-        return float(array[0, place if array.shape[1] > 1 else 0, 0])
-
-    return value(grid.memory.kv_pool_bytes) / value(grid.request_bytes)
+    return float(grid.room_at(np.array([0]), np.array([place]))[0][0])
 
 
 def evaluate_option(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -> Evaluated:
@@ -123,7 +119,12 @@ def _drafting(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -> D
     found = draftings_for(
         target,
         request,
-        [pairing for pairing in inputs.pairings if pairing.target == target.id],
+        # the option's own: the curve of every other draft of the target would be fitted, too
+        [
+            pairing
+            for pairing in inputs.pairings
+            if pairing.target == target.id and pairing.draft == option.draft
+        ],
         [fact for fact in inputs.acceptance if fact.target == target.id],
         dict(inputs.llms),
         [machine.evidence for machine in inputs.machines_for(target.id)],

@@ -18,6 +18,9 @@ from capplan.schema.price import PriceRow
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_ROUNDING = 1e-12
+"""Relative: a budget of exactly n nodes must not buy n - 1 by rounding of the division."""
+
 
 def fits_node(row: PriceRow, tensor_parallel: int) -> bool:
     """Whether a replica fits the offer; a price by the GPU is written for exactly one size."""
@@ -76,11 +79,15 @@ class Charges:
             self.share_node,
         )
 
-    def replicas_of_a_node(self, tensor_parallel: Floats) -> Floats:
-        """Return the replicas that come with the first node: what is there when no load is."""
+    def replicas_within(self, budget_usd: float, tensor_parallel: Floats) -> Floats:
+        """Return the replicas of as many whole nodes as a budget rents, and of one at least."""
         if self.share_node:
-            return np.ones(np.broadcast_shapes(self.gpus_per_node.shape, tensor_parallel.shape))
-        result: Floats = self.gpus_per_node // tensor_parallel
+            gpus, per_node = tensor_parallel, np.ones_like(tensor_parallel)
+        else:
+            gpus, per_node = self.gpus_per_node, self.gpus_per_node // tensor_parallel
+        node_usd = usd_per_month(gpus, self.usd_per_gpu_hour, self.paid_hours)
+        nodes = np.floor(budget_usd / node_usd * (1.0 + _ROUNDING))
+        result: Floats = np.maximum(nodes, 1.0) * per_node
         return result
 
     def usd_per_month(self, replicas: Floats, tensor_parallel: Floats) -> Floats:
@@ -106,11 +113,15 @@ class OfferTable:
             self._rows.setdefault(row.gpu, []).append(row)
         self._offers: dict[str, list[Offer]] = {}
         self._fitting: dict[tuple[str, int], tuple[Offer, ...]] = {}
+        self._counts: dict[tuple[str, int], int] = {}
 
     def count(self, choice: HardwareChoice) -> int:
         """Return how many offers hold such a replica."""
-        rows = self._rows.get(choice.gpu_id, ())
-        return sum(fits_node(row, choice.tensor_parallel) for row in rows)
+        key = choice.gpu_id, choice.tensor_parallel
+        if key not in self._counts:
+            rows = self._rows.get(choice.gpu_id, ())
+            self._counts[key] = sum(fits_node(row, choice.tensor_parallel) for row in rows)
+        return self._counts[key]
 
     def holding(self, choice: HardwareChoice) -> tuple[Offer, ...]:
         """Return the offers that hold such a replica.

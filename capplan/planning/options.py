@@ -93,6 +93,7 @@ def _option(
         ),
         output_tokens_per_s=errors.rate(capacity),
         planned_output_tokens_per_s=candidate.planned_tokens_per_s,
+        output_tokens_per_month=_tokens(candidate, figures, workload),
         tpot_ms=figures.tpot_ms,
         ttft_ms=figures.ttft_ms,
         speedup=figures.speedup,
@@ -124,7 +125,7 @@ def _option_id(candidate: Candidate, target: LlmSpec) -> str:
         price.purchase.value,
         *([f"{price.term_months}-months"] if price.term_months else []),
     ]
-    return "/".join(part.replace(" ", "-") for part in parts)
+    return "/".join(parts).replace(" ", "-")
 
 
 class _Bills:
@@ -176,6 +177,15 @@ def _money(
         month = Quantity(low=min(low, usd), mid=usd, high=max(high, usd))
         money.append((month, month.scaled(per_dollar)))
     return money
+
+
+def _tokens(candidate: Candidate, figures: Figures, workload: Workload) -> Quantity:
+    """Return the planned output tokens of a month: a load is exact, what a budget buys is not."""
+    hours = candidate.tariff.serving_hours
+    tokens = candidate.planned_tokens_per_s * float(hours) * SECONDS_PER_HOUR
+    if required_tokens_per_s(workload, hours) is None:
+        return figures.errors.rate(tokens)
+    return Quantity.exact(tokens)
 
 
 def _usd_per_s(candidate: Candidate) -> float:

@@ -51,9 +51,11 @@ def priced_by_mean(option: PlanOption, request: PlanRequest) -> PlanOption:
     if request.workload.arrival is None:
         return option
     ratio = peak_to_mean(request.workload, float(request.hours_per_month))
+    tokens = option.output_tokens_per_month
     return option.model_copy(
         update={
             "planned_output_tokens_per_s": option.planned_output_tokens_per_s / ratio,
+            "output_tokens_per_month": tokens and tokens.scaled(1.0 / ratio),
             "utilisation": option.utilisation / ratio,
             "utilisation_at_peak": option.utilisation,
             **{
@@ -107,7 +109,8 @@ def _lengths(request: PlanRequest) -> tuple[str, str]:
         return "Lengths", ""
     return "Lengths", (
         f"a decode step meets {further:+,.0f} tokens of context beyond that of equal requests; "
-        "prompts are computed at each length; room for KV is that of requests of mean length"
+        "prompts are computed at each length; the KV pool has room for what a batch keeps in 99 % "
+        "of its steps, and for whole requests of mean length at least"
     )
 
 

@@ -91,7 +91,7 @@ def find(inputs: PlanInputs, request: PlanRequest) -> Found:
     if found is not None:
         within = affordable(found, request.budget_usd_per_month)
         cheapest_over = _log_over(log, found, within, request.budget_usd_per_month)
-        order = ranked(found.columns)
+        order = ranked(found.columns, most_tokens=load.tokens_per_s is None)
         order = order[within[order]]
     return Found(targets, log, found, order, len(prices), candidates, evaluations, cheapest_over)
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.economics.bill import MONTH_HOURS
+from capplan.economics.bill import LARGEST_BILL_USD, MONTH_HOURS
 from capplan.economics.cost import replicas_for, usd_per_million_tokens
 from capplan.planning.candidates import CandidateColumns, Candidates
 from capplan.planning.hardware import Evaluated
@@ -43,16 +43,19 @@ class Load:
     """What is to be served, and how full replicas may be."""
 
     tokens_per_s: float | None
-    """None: as much as one node of each offer makes at that utilisation."""
+    """None: as much as the budget buys at that utilisation, and that of one node at least."""
     utilisation: float
     serving_hours: float
+    fill_usd: float = 0.0
+    """What whole nodes are rented for where no load is given."""
 
     @classmethod
     def of(cls, request: PlanRequest) -> Load:
         """Return the load of a request."""
         workload, hours = request.workload, request.hours_per_month
         required = required_tokens_per_s(workload, hours)
-        return cls(required, workload.utilisation, float(hours))
+        fill_usd = min(request.budget_usd_per_month, float(LARGEST_BILL_USD))
+        return cls(required, workload.utilisation, float(hours), fill_usd)
 
 
 @dataclass(frozen=True)
@@ -149,10 +152,13 @@ def price_candidates(
 
 
 def cost_of(rate: Floats, charges: Charges, tensor_parallel: Floats, load: Load) -> Costs:
-    """Return what serving the load costs when a replica makes ``rate`` tokens a second at most."""
+    """Return what serving the load costs when a replica makes ``rate`` tokens a second at most.
+
+    Without a load, how many replicas the budget rents and what these make.
+    """
     if load.tokens_per_s is None:
-        first_node = charges.replicas_of_a_node(tensor_parallel)
-        replicas = np.broadcast_to(first_node, rate.shape)
+        bought = charges.replicas_within(load.fill_usd, tensor_parallel)
+        replicas = np.broadcast_to(bought, rate.shape)
         planned = rate * replicas * load.utilisation
     else:
         replicas = replicas_for(load.tokens_per_s, rate, load.utilisation)

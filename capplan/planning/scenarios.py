@@ -8,119 +8,30 @@ over what is left, one number an option.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from capplan.errors import RequestError
 from capplan.planning.feasibility import RejectionLog
-from capplan.planning.grid import Grid, with_tokens
+from capplan.planning.grid import with_tokens
 from capplan.planning.hardware import Evaluated
 from capplan.planning.inputs import PlanInputs, ProfiledMachine, usable_prices
-from capplan.planning.offers import Charges, Offer, OfferTable
-from capplan.planning.pricing import Entries, Load, at_concurrency, concurrency_at, cost_of
-from capplan.planning.ranking import comparable_usd
+from capplan.planning.offers import OfferTable
+from capplan.planning.pricing import Load
+from capplan.planning.scenario_grid import Scenario, ScenarioGrid
+from capplan.planning.scenario_rows import Choice, OptionRows
 from capplan.planning.target_evaluation import Knowledge, evaluate_target
 from capplan.planning.terms import Terms
 from capplan.schema.pairing import Method
 from capplan.schema.plan import PlanRequest
 from capplan.schema.workload import Slo
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
+__all__ = ["OVERHEADS", "Choice", "Scenario", "ScenarioGrid", "best_choices"]
 
 OVERHEADS = ("round_s", "draft_pass_s")
 """Terms of a round that an overhead factor scales: what it costs beside the passes themselves."""
 _LEAST_OUTPUT_TOKENS = 2
-_SAME_USD = 1e-9
-
-
-@dataclass(frozen=True)
-class ScenarioGrid:
-    """Factors on what a plan assumes; every combination is a scenario.
-
-    Attributes
-    ----------
-    acceptance
-        On the drafted tokens that are accepted a round; at most all of them are.
-    price
-        On every offer.
-    load
-        On the requests, or the tokens a month.
-    lengths
-        On prompt and output tokens; requests a second stay, tokens a month too.
-    overhead
-        On what a round costs beside its passes (sampling, launches of the draft).
-    """
-
-    acceptance: tuple[float, ...] = (1.0,)
-    price: tuple[float, ...] = (1.0,)
-    load: tuple[float, ...] = (1.0,)
-    lengths: tuple[float, ...] = (1.0,)
-    overhead: tuple[float, ...] = (1.0,)
-
-    def scenarios(self) -> list[Scenario]:
-        """Return every combination, the first factor varying slowest.
-
-        Raises
-        ------
-        RequestError
-            If a factor is negative, or one but acceptance and overhead is zero.
-        """
-        for name in ("acceptance", "price", "load", "lengths", "overhead"):
-            may_vanish = name in ("acceptance", "overhead")
-            for factor in getattr(self, name):
-                if not np.isfinite(factor) or factor < 0 or (factor == 0 and not may_vanish):
-                    raise RequestError(
-                        f"A factor of {factor:g} on {name} is none, expected more than 0"
-                        f"{' or 0' if may_vanish else ''}.",
-                        "1 leaves the plan's own value, 0.8 takes 20 % off it.",
-                    )
-        axes = (self.acceptance, self.price, self.load, self.lengths, self.overhead)
-        return [Scenario(*factors) for factors in product(*axes)]
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One set of factors; 1 everywhere is the plan as it is."""
-
-    acceptance: float = 1.0
-    price: float = 1.0
-    load: float = 1.0
-    lengths: float = 1.0
-    overhead: float = 1.0
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The best option of one scenario."""
-
-    target_index: int
-    evaluated: Evaluated
-    hardware_index: int
-    length: int
-    offer: Offer
-    replicas: int
-    usd_month: float
-    usd_per_million: float
-    tpot_s: float
-    concurrency: float
-    speedup: float
-
-    @property
-    def what(self) -> tuple[object, ...]:
-        """What is run, on what, rented from whom: two choices are equal where this is."""
-        drafting, row = self.evaluated.drafting, self.offer.row
-        hardware = self.evaluated.choices[self.hardware_index]
-        return (
-            (self.target_index, drafting.method, drafting.draft_id, self.length),
-            (hardware.gpu_id, hardware.tensor_parallel),
-            (row.provider, row.instance, row.region, row.purchase, row.term_months),
-        )
 
 
 def best_choices(
@@ -146,7 +57,7 @@ def best_choices(
         items = _evaluated(_with_overhead(inputs, overhead), changed)
         mine = [s for s in scenarios if (s.lengths, s.overhead) == (lengths, overhead)]
         for factor in dict.fromkeys(s.acceptance for s in mine):
-            rows = _Rows.of([_accepting(item, factor, request.slo) for item in items])
+            rows = OptionRows.of([_accepting(item, factor, request.slo) for item in items])
             for at, scenario in enumerate(scenarios):
                 if (scenario.lengths, scenario.overhead) != (lengths, overhead):
                     continue
@@ -159,7 +70,7 @@ def _check(request: PlanRequest, scenarios: Sequence[Scenario]) -> None:
     workload = request.workload
     if Load.of(request).tokens_per_s is None and any(s.load != 1 for s in scenarios):
         raise RequestError(
-            "The plan has no load to vary: it was made for one node of each offer.",
+            "The plan has no load to vary: it buys the most tokens for its budget.",
             "Plan with a rate (--rate), or leave the load out of the scenarios.",
         )
     spread = workload.prompt_lengths is not None or workload.output_lengths is not None
@@ -219,113 +130,3 @@ def _accepting(
     most = 1.0 + curve.drafted[grid.lengths] * curve.draft_share[grid.lengths]
     tokens = np.clip(1.0 + (grid.tokens_per_round - 1.0) * factor, 1.0, most)
     return index, replace(evaluated, grid=with_tokens(grid, tokens, slo)), table
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Every (target, way to draft, hardware, offer, N) at its largest batch, one entry each."""
-
-    sources: tuple[tuple[Evaluated, Offer], ...]
-    """Of every (way to draft, hardware, offer)."""
-    source: Integers
-    target: Integers
-    length: Integers
-    hardware: Integers
-    n_index: Integers
-    rate: Floats
-    batch: Integers
-    tensor_parallel: Floats
-    charges: Charges
-
-    @classmethod
-    def of(cls, items: Sequence[tuple[int, Evaluated, OfferTable]]) -> _Rows | None:
-        """Lay out all items one after the other; None where nothing is feasible."""
-        parts: list[tuple[NDArray[Any], ...]] = []
-        sources: list[tuple[Evaluated, Offer]] = []
-        for target, evaluated, table in items:
-            entries = Entries.of(evaluated, table)
-            if entries is None:
-                continue
-            grid = evaluated.grid
-            rate, batch = _largest(grid)
-            rate, batch = rate[entries.hardware], batch[entries.hardware]
-            entry, n = np.nonzero(rate > 0)
-            parts.append(
-                (
-                    entry + len(sources),
-                    np.full(len(entry), target),
-                    grid.lengths[n],
-                    entries.hardware[entry],
-                    n,
-                    rate[entry, n],
-                    batch[entry, n],
-                    entries.tensor_parallel[entry],
-                )
-            )
-            sources.extend((evaluated, offer) for offer in entries.offers)
-        if not parts:
-            return None
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        charges = Charges.of([offer for _, offer in sources]).take(columns[0])
-        source, place, length, hardware, n_index, rate, batch, size = columns
-        return cls(
-            tuple(sources), source, place, length, hardware, n_index, rate, batch, size, charges
-        )
-
-    def best(self, request: PlanRequest, scenario: Scenario) -> Choice | None:
-        """Return the best entry within the budget: as a plan ranks, target, dollars, latency."""
-        load = Load.of(request)
-        if load.tokens_per_s is not None:
-            load = replace(load, tokens_per_s=load.tokens_per_s * scenario.load)
-        costs = cost_of(self.rate, self.charges, self.tensor_parallel, load)
-        month = costs.usd_month * scenario.price
-        within = month <= request.budget_usd_per_month * (1.0 + _SAME_USD)
-        if not within.any():
-            return None
-        within &= self.target == self.target[within].min()
-        usd = np.where(within, comparable_usd(costs.usd_per_million * scenario.price), np.inf)
-        tied = np.flatnonzero(usd <= usd.min())
-        served = costs.planned_tokens_per_s[tied] / costs.replicas[tied]
-        concurrency, tpot = self._met(tied, served)
-        first = np.lexsort((self.length[tied], tpot))[0]
-        at = int(tied[first])
-        evaluated, offer = self.sources[int(self.source[at])]
-        grid, h, n = evaluated.grid, int(self.hardware[at]), int(self.n_index[at])
-        speedups = grid.tokens_per_round[n] / grid.round_ratio[h, n]
-        return Choice(
-            target_index=int(self.target[at]),
-            evaluated=evaluated,
-            hardware_index=h,
-            length=int(self.length[at]),
-            offer=offer,
-            replicas=int(costs.replicas[at]),
-            usd_month=float(month[at]),
-            usd_per_million=float(costs.usd_per_million[at] * scenario.price),
-            tpot_s=float(tpot[first]),
-            concurrency=float(concurrency[first]),
-            speedup=float(np.interp(concurrency[first], grid.batches, speedups)),
-        )
-
-    def _met(self, entries: Integers, tokens_per_s: Floats) -> tuple[Floats, Floats]:
-        """Return the concurrency and the time a token of some entries at a load."""
-        places = [
-            (self.sources[source][0].grid, h, n)
-            for source, h, n in zip(
-                self.source[entries].tolist(),
-                self.hardware[entries].tolist(),
-                self.n_index[entries].tolist(),
-                strict=True,
-            )
-        ]
-        batches = places[0][0].batches
-        throughput = np.array([grid.throughput[h, n] for grid, h, n in places])
-        seconds = np.array([grid.tpot_s[h, n] for grid, h, n in places])
-        concurrency = concurrency_at(throughput, tokens_per_s, self.batch[entries], batches)
-        return concurrency, at_concurrency(seconds, batches, concurrency)
-
-
-def _largest(grid: Grid) -> tuple[Floats, Integers]:
-    """Return the largest feasible throughput and its batch; a token is cheapest there."""
-    allowed = np.where(grid.feasible, grid.throughput, 0.0)
-    batch = allowed.argmax(axis=2)
-    return np.take_along_axis(allowed, batch[..., None], axis=2)[..., 0], batch

@@ -7,7 +7,7 @@ from itertools import product
 
 from capplan.errors import RequestError
 from capplan.planning.pricing import Load
-from capplan.planning.scenarios import ScenarioGrid
+from capplan.planning.scenario_grid import ScenarioGrid
 from capplan.schema.plan import PlanRequest
 from capplan.schema.workload import Workload
 
@@ -24,7 +24,7 @@ def why_not_moved(request: PlanRequest, name: str) -> str | None:
     """Return why a plan does not have what a factor would scale; None where it does."""
     workload = request.workload
     if name == "load" and Load.of(request).tokens_per_s is None:
-        return "the plan has no load; it is for one node of each offer"
+        return "the plan has no load; it buys the most tokens for its budget"
     spread = {
         "prompt": workload.prompt_lengths is not None,
         "output": workload.output_lengths is not None or _mix_has_lengths(workload),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from capplan.economics.bill import MONTH_HOURS
 from capplan.planning.money import money_assumptions
+from capplan.planning.most_tokens import against_plain, asks_for_most_tokens, bought
 from capplan.planning.planner import Outcome
 from capplan.planning.settling import (
     hangs_on,
@@ -45,8 +46,11 @@ def verdict(outcome: Outcome, request: PlanRequest) -> PlanVerdict:
 def _needed(outcome: Outcome, request: PlanRequest) -> str:
     cheapest = outcome.cheapest_over_budget_usd
     if cheapest is not None:
+        what = "plan that serves this load"
+        if asks_for_most_tokens(request):
+            what = "node on which it runs"
         return (
-            f"The cheapest plan that serves this load costs {cheapest:,.0f} USD a month: "
+            f"The cheapest {what} costs {cheapest:,.0f} USD a month: "
             f"{cheapest - request.budget_usd_per_month:,.0f} more than the budget."
         )
     if outcome.rejections and (outcome.offers or outcome.candidates):
@@ -60,6 +64,12 @@ def _short(model_id: str) -> str:
     return model_id.rstrip("/").rsplit("/", 1)[-1]
 
 
+_SAME_USD = 0.005
+"""Relative: below this a token costs the same."""
+_LOOKUP_NAMES = {
+    Method.NGRAM: "prompt lookup (n-gram)",
+    Method.SUFFIX: "suffix decoding",
+}
 _BLOCKS_A_DRAFT = frozenset(
     {"vocabulary", "vocabulary_padded", "acceptance_unknown", "draft_unknown"}
 )
@@ -68,7 +78,9 @@ _BLOCKS_A_DRAFT = frozenset(
 def _answer(outcome: Outcome, request: PlanRequest) -> str:
     """Return the sentence, and why a draft that was asked for by name is not in it."""
     best = outcome.options[0]
-    sentence = _sentence(best, outcome.baseline)
+    most = asks_for_most_tokens(request)
+    sentence = bought(best, request) if most else ""
+    sentence += _sentence(best, outcome.baseline, most=most)
     if best.method is Method.NONE:
         sentence += _might_gain(outcome.options)
     if not request.drafts or best.method is not Method.NONE:
@@ -89,26 +101,21 @@ def _might_gain(options: Sequence[PlanOption]) -> str:
     )
 
 
-def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
+def _sentence(best: PlanOption, baseline: PlanOption | None, *, most: bool) -> str:
     where = (
         f"{best.replicas} replica{'s' if best.replicas > 1 else ''} of "
         f"{best.tensor_parallel} x {best.gpu_name}{' (CPU host)' if best.on_cpu else ''} at "
         f"{best.provider}{_bought(best)}"
     )
     if best.method is Method.NONE:
+        gain = "more of them for the money" if most else "tokens cheaper at this load"
         return (
             f"Serve {_short(best.target)} without speculation on {where}: no draft with known "
-            f"acceptance makes tokens cheaper at this load."
+            f"acceptance makes {gain}."
         )
     saving = ""
     if baseline is not None:
-        change = 1 - (
-            best.usd_per_million_output_tokens.mid / baseline.usd_per_million_output_tokens.mid
-        )
-        saving = f", {change * 100:.0f} % cheaper a token than the best plan without"
-        if change < 0.005:
-            faster = best.tpot_ms.mid < baseline.tpot_ms.mid and not undecided(best)
-            saving = f", at the same cost a token as without{', and faster' if faster else ''}"
+        saving = (against_plain(best, baseline) if most else "") or _saving(best, baseline)
     if undecided(best):
         return (
             f"Not decided: {speedup_text(best)} for {_short(best.target)} with {_drafting(best)}, "
@@ -121,9 +128,17 @@ def _sentence(best: PlanOption, baseline: PlanOption | None) -> str:
     )
 
 
+def _saving(best: PlanOption, baseline: PlanOption) -> str:
+    million = best.usd_per_million_output_tokens.mid
+    change = 1 - million / baseline.usd_per_million_output_tokens.mid
+    if change >= _SAME_USD:
+        return f", {change * 100:.0f} % cheaper a token than the best plan without"
+    faster = best.tpot_ms.mid < baseline.tpot_ms.mid and not undecided(best)
+    return f", at the same cost a token as without{', and faster' if faster else ''}"
+
+
 def _drafting(option: PlanOption) -> str:
-    by_lookup = option.method is Method.NGRAM
-    draft = "prompt lookup (n-gram)" if by_lookup else _short(option.draft or "")
+    draft = _LOOKUP_NAMES.get(option.method) or _short(option.draft or "")
     return f"{draft}, N = {option.num_speculative_tokens}"
 
 
@@ -180,7 +195,7 @@ def _traffic(request: PlanRequest) -> str:
     elif workload.output_tokens_per_month is not None:
         rate = f"{workload.output_tokens_per_month:,.0f} output tokens a month"
     else:
-        rate = "no rate given: one node of each offer, kept busy to the planned utilisation"
+        rate = "no rate given: whole nodes up to the budget, kept busy to the planned utilisation"
     return (
         f"{rate}; {workload.prompt_tokens:,} prompt and {workload.output_tokens:,} output tokens, "
         f"temperature {workload.temperature:g}"

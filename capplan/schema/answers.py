@@ -196,18 +196,38 @@ class CommitmentBlend(Value):
     """Nodes that are needed for more hours than that; of a load with hours, as autoscaled."""
 
 
+class WayOut(Value):
+    """One thing to change of a plan that found nothing, all others as asked."""
+
+    what: Literal["budget", "tpot", "ttft", "limits", "load"]
+    """``limits``: TPOT and TTFT both left out; ``load``: a share of what was asked for."""
+    unit: str
+    asked: float | None
+    """None: not a number (both limits)."""
+    needed: float | None
+    """Least change with which a plan is found."""
+    usd_per_month: float
+    """Of the best option then."""
+    tpot_ms: float
+    choice: str
+    """Draft, N, GPUs and provider in words."""
+
+
 class PlanAnswers(Value):
-    """Answers about one option of one plan."""
+    """Answers about one option of one plan; about the plan itself where it has no option."""
 
     schema_version: Literal[1] = 1
     plan: str
-    option: str
-    gpu_name: str
-    unit: str
+    option: str = ""
+    """Empty, and all of the option with it, where the plan found none."""
+    gpu_name: str = ""
+    unit: str = ""
     """What is rented by the hour: ``GPU``, or ``CPU host``."""
-    usd_per_month: float
-    usd_per_million_output_tokens: float
+    usd_per_month: float | None = None
+    usd_per_million_output_tokens: float | None = None
     budget_usd_per_month: float
+    ways_out: tuple[WayOut, ...] | None = None
+    """What would make a plan feasible that is not; empty: nothing that was tried."""
     sensitivity: Sensitivity | None = None
     scenarios: Scenarios | None = None
     growth: Growth | None = None

@@ -49,8 +49,9 @@ class BatchLimits(Value):
 
     def hold_for(self, memory_bytes: float, device_name: str) -> bool:
         """Whether a GPU has these defaults."""
-        named = bool(self.not_named) and self.not_named.lower() in device_name.lower()
-        return memory_bytes >= self.from_bytes and not named
+        if memory_bytes < self.from_bytes:
+            return False
+        return not self.not_named or self.not_named.lower() not in device_name.lower()
 
 
 ROUND_TERMS = (

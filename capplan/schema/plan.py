@@ -10,11 +10,13 @@ from pydantic import Field
 
 from capplan.schema.audit import GuidePoint
 from capplan.schema.base import Value
+from capplan.schema.fleet import ServiceFleet
 from capplan.schema.pairing import DraftSampleMethod, Method
 from capplan.schema.price import ApiComparison, Electricity, Exact, MonthlyBill, Purchase
 from capplan.schema.provenance import Kind, Source
 from capplan.schema.quantity import Quantity
 from capplan.schema.schedule import LengthSchedule
+from capplan.schema.services import NamedWorkload
 from capplan.schema.workload import Slo, Workload
 
 PLAN_SCHEMA_VERSION = 1
@@ -51,6 +53,7 @@ class PlanRequest(Value):
     targets: tuple[str, ...] = Field(min_length=1)
     budget_usd_per_month: float = Field(gt=0)
     workload: Workload = Workload()
+    """Without a rate, the most output tokens that the budget buys are asked for."""
     slo: Slo = Slo()
     drafts: tuple[str, ...] = ()
     """Empty: every pairing the catalogue and the profiles know."""
@@ -80,6 +83,9 @@ class PlanRequest(Value):
     cached_input_share: Exact = Field(default=Decimal(0), ge=0, le=1)
     """Share of the prompts that an API would charge at its price for cached input."""
     engine: str = "vllm"
+    services: tuple[NamedWorkload, ...] = ()
+    """They share the budget; ``workload``, ``targets`` and ``slo`` of the plan are then those
+    that its options serve."""
 
 
 class AcceptanceFigure(Value):
@@ -121,9 +127,9 @@ class MemoryFigure(Value):
     kv_tokens: float
     """Tokens that the KV pool holds in requests of ``request_tokens``."""
     request_tokens: int | None = None
-    """Length of a whole request of the workload, lookahead included."""
+    """Counted for each: a whole one of mean length; more where long ones are met often."""
     max_concurrency: float | None = None
-    """Requests of that length that the pool holds."""
+    """Requests of the workload that the pool holds at once."""
 
 
 class LoadPoint(Value):
@@ -185,6 +191,8 @@ class PlanOption(Value):
     """Largest throughput of all replicas together."""
     planned_output_tokens_per_s: float
     """Throughput the plan is made for: the load, or ``utilisation`` times the largest."""
+    output_tokens_per_month: Quantity | None = None
+    """Planned: the load; without one, what the replicas make. None in older plans."""
     tpot_ms: Quantity
     ttft_ms: Quantity
     speedup: Quantity
@@ -255,8 +263,7 @@ class PlanVerdict(Value):
     needed: str = ""
     """Where nothing fits: what it would take."""
     decided: bool = True
-    """False where the interval of the recommended speedup holds 1; the sentence then says so
-    first."""
+    """False where the interval of the recommended speedup holds 1; the sentence then says so."""
     settled_by: str = ""
     """Where it is not decided: the command that measures what it hangs on."""
 
@@ -283,6 +290,8 @@ class Plan(Value):
     schedules: tuple[LengthSchedule, ...] = ()
     """Draft lengths by batch of each target's best option that drafts; empty in plans of older
     versions."""
+    fleet: ServiceFleet | None = None
+    """Several services: apart and on shared replicas; None for one."""
     profiles: tuple[str, ...] = ()
     """Ids of the profiles used."""
     candidates: int

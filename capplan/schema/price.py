@@ -13,7 +13,13 @@ from capplan.schema.base import Value
 from capplan.schema.provenance import Source
 from capplan.units import HOURS_PER_MONTH
 
-Exact = Annotated[Decimal, PlainSerializer(float, return_type=float, when_used="json")]
+
+def _as_float(amount: Decimal) -> float:
+    # pydantic reads the signature, and that of a builtin is a text that it parses every time
+    return float(amount)
+
+
+Exact = Annotated[Decimal, PlainSerializer(_as_float, return_type=float, when_used="json")]
 """An amount that adds up to the last digit: parsed from its text, a plain number in JSON.
 
 Up to 15 significant digits survive the way through JSON unchanged.

@@ -1,4 +1,4 @@
-"""Several services that share one fleet."""
+"""Several services on one bill."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from capplan.schema.base import Value
-from capplan.schema.workload import Workload
+from capplan.schema.workload import Slo, Workload
 
 
 class NamedWorkload(Value):
-    """The traffic of one service."""
+    """The traffic of one service, and what it asks for."""
 
     name: str = Field(min_length=1)
     workload: Workload
+    target: str | None = None
+    """LLM that serves it; None: that of the request."""
+    slo: Slo = Slo()
+    """Limits of this service; those that are None are the request's."""
 
 
 class Services(Value):
-    """Services whose requests the same replicas serve."""
+    """Services that one budget pays for; those of one target may share replicas."""
 
     services: tuple[NamedWorkload, ...] = Field(min_length=1)
 

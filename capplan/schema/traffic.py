@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from capplan.schema.base import Value
-from capplan.schema.workload import Workload
+from capplan.schema.workload import Slo, Workload
 
 
 class LengthFigures(Value):
@@ -74,6 +74,10 @@ class ServiceReport(Value):
 
     name: str
     workload: Workload
+    target: str | None = None
+    """LLM that it asks for."""
+    slo: Slo = Slo()
+    """Limits that it asks for."""
     figures: TrafficFigures
     trace: TraceFigures | None = None
 

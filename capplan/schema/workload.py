@@ -32,7 +32,7 @@ class TrafficPart(Value):
 
 
 class Workload(Value):
-    """Traffic of one service. Without a rate, a plan is made per replica at ``utilisation``."""
+    """Traffic of one service. Without a rate, a plan buys the most tokens for its budget."""
 
     requests_per_s: float | None = Field(default=None, gt=0)
     """Mean rate of the hours in which the load arrives."""

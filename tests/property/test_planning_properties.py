@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from capplan.api.plans import plan_inputs, recommend
 from capplan.economics.cost import nodes_needed, replicas_for
+from capplan.estimate.kv_room import room_tokens
 from capplan.estimate.memory import plan_memory
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
@@ -24,10 +25,14 @@ from capplan.planning.planner import search
 from capplan.planning.pricing import Load, at_concurrency, concurrency_at, price_candidates
 from capplan.planning.ranking import pareto_front, ranked
 from capplan.planning.scenarios import Scenario, best_choices
+from capplan.planning.service_causes import sharing_causes
+from capplan.planning.service_fleet import place_services, way_usd
 from capplan.planning.target_evaluation import Knowledge, evaluate_target
 from capplan.planning.terms import Terms
+from capplan.schema.lengths import LognormalLength
 from capplan.schema.pairing import Method
 from capplan.schema.plan import PlanRequest
+from capplan.schema.services import NamedWorkload
 from capplan.schema.workload import Slo, Workload
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
@@ -217,13 +222,46 @@ def cheapest_usd(inputs: PlanInputs, request: PlanRequest) -> float:
 
 
 @settings(max_examples=15)
-@given(_TARGETS, _LOADS, st.floats(100.0, 1e5), st.floats(1.0, 10.0))
+@given(_TARGETS, _LOADS, st.floats(0.9, 4.0), st.floats(1.0, 10.0))
 def test_more_budget_never_gives_a_worse_plan(
-    target: str, workload: Workload, budget: float, factor: float
+    target: str, workload: Workload, share: float, factor: float
 ) -> None:
-    inputs, tight = small(target, workload, budget_usd_per_month=budget)
-    loose = tight.model_copy(update={"budget_usd_per_month": budget * factor})
+    inputs, any_budget = small(target, workload)
+    options = search(inputs, any_budget).options
+    assume(options)
+    # around the bills that there are: most budgets at random hold nothing or everything
+    budget = min(option.usd_per_month.mid for option in options) * share
+    tight, loose = (
+        any_budget.model_copy(update={"budget_usd_per_month": usd})
+        for usd in (budget, budget * factor)
+    )
     assert cheapest_usd(inputs, loose) <= cheapest_usd(inputs, tight) * (1 + 1e-9)
+    assert share < 1 or math.isfinite(cheapest_usd(inputs, tight))
+
+
+def tokens_per_month(inputs: PlanInputs, request: PlanRequest) -> float:
+    """Return the output tokens of the best plan; none where there is no plan."""
+    options = search(inputs, request).options
+    if not options:
+        return 0.0
+    assert options[0].output_tokens_per_month is not None
+    return options[0].output_tokens_per_month.mid
+
+
+@settings(max_examples=10)
+@given(_TARGETS, st.floats(0.1, 1.0), st.floats(300.0, 3000.0), st.booleans())
+def test_more_budget_never_yields_fewer_tokens(
+    target: str, utilisation: float, budget: float, share_node: bool
+) -> None:
+    inputs, request = small(target, Workload(utilisation=utilisation), share_node=share_node)
+    tokens = [
+        tokens_per_month(
+            inputs, request.model_copy(update={"budget_usd_per_month": budget * factor})
+        )
+        for factor in (1.0, 1.2, 1.9, 3.0, 7.0, 30.0)
+    ]
+    assert all(few <= many * (1 + 1e-9) for few, many in pairwise(tokens))
+    assert tokens[-1] > tokens[0]
 
 
 @settings(max_examples=15)
@@ -246,11 +284,19 @@ def test_a_dearer_offer_never_makes_a_plan_cheaper(
 
 
 @settings(max_examples=15)
-@given(_TARGETS, _LOADS, st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+@given(
+    _TARGETS,
+    _LOADS,
+    st.floats(0.0, 1.0),
+    st.floats(0.0, 1.0),
+    st.sampled_from([Method.NGRAM, Method.SUFFIX, Method.DRAFT_MODEL, Method.EAGLE3]),
+)
 def test_a_worse_assumed_acceptance_never_makes_a_plan_cheaper(
-    target: str, workload: Workload, one: float, other: float
+    target: str, workload: Workload, one: float, other: float, method: Method
 ) -> None:
-    inputs, request = small(target, workload, methods=(Method.NGRAM,))
+    inputs, request = small(target, workload, methods=(method,))
+    # nothing that is published may stand in the way of what is assumed
+    inputs = replace(inputs, acceptance=())
     worse, better = (
         cheapest_usd(inputs, request.model_copy(update={"assumed_acceptance": rate}))
         for rate in sorted((one, other))
@@ -321,5 +367,56 @@ def test_twice_the_load_on_twice_the_replicas_is_used_as_much(
         assert (two.replicas <= 2 * one.replicas)[comparable].all()
         assert (two.replicas >= 2 * one.replicas - 1)[comparable].all()
         same = comparable & (two.replicas == 2 * one.replicas)
+        made = [
+            item.grid.throughput[c.hardware_index, c.n_index, c.batch_index] for c in (one, two)
+        ]
+        used = [
+            c.planned_tokens_per_s / (c.replicas * rate)
+            for c, rate in zip((one, two), made, strict=True)
+        ]
+        assert used[1][same] == pytest.approx(used[0][same], rel=1e-9)
         assert two.concurrency[same] == pytest.approx(one.concurrency[same], rel=1e-9)
         assert two.tpot_s[same] == pytest.approx(one.tpot_s[same], rel=1e-9)
+
+
+_LENGTHS = st.builds(
+    LognormalLength, median_tokens=st.floats(1, 20_000), sigma=st.floats(0.05, 2.0)
+)
+
+
+@given(_LENGTHS, _LENGTHS, st.floats(-0.5, 1.0))
+def test_a_batch_takes_more_room_the_larger_it_is_and_each_of_it_less(
+    prompts: LognormalLength, outputs: LognormalLength, correlation: float
+) -> None:
+    workload = Workload(
+        prompt_lengths=prompts, output_lengths=outputs, length_correlation=correlation
+    )
+    batches = 2.0 ** np.arange(12)
+    each = room_tokens(workload, batches)
+    whole = workload.prompt_tokens + workload.output_tokens
+    assert (each >= whole).all()
+    assert (np.diff(each) <= each[:-1] * 1e-12).all()
+    assert (np.diff(each * batches) > 0).all()
+
+
+@settings(max_examples=10)
+@given(
+    _TARGETS, st.floats(0.05, 20.0), st.integers(1, 8000), st.integers(2, 2000), st.integers(2, 4)
+)
+def test_equal_services_on_one_offer_never_cost_more_shared(
+    target: str, rate: float, prompt: int, output: int, count: int
+) -> None:
+    load = Workload(requests_per_s=rate, prompt_tokens=prompt, output_tokens=output)
+    inputs, request = small(
+        target, load, gpus=("h100-sxm-80gb",), tensor_parallel=(2,), providers=("lambda",)
+    )
+    named = tuple(NamedWorkload(name=f"s{i}", workload=load) for i in range(count))
+    found = place_services(inputs, request.model_copy(update={"services": named}))
+    if "apart" not in found.ways:
+        assert found.ways == {}
+        return
+    apart, shared = (way_usd(found.ways[name]) for name in ("apart", "shared"))
+    assert shared <= apart * (1 + 1e-9)
+    causes = sharing_causes(found)
+    assert sum(cause.usd_per_month for cause in causes) == pytest.approx(shared - apart, abs=0.1)
+    assert {cause.cause for cause in causes} <= {"whole replicas and nodes"}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from capplan.estimate.adaptive import (
+    MAX_RANGES,
     UNSEEN_WEIGHT,
     LengthTimes,
     plan_lengths,
@@ -172,3 +173,25 @@ def test_regret_is_what_the_predicted_best_loses() -> None:
     measured = np.array([[1.0, 2.0, 1.9], [3.0, 1.0, 2.0]])
     predicted = np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]])
     assert regret(measured, predicted) == pytest.approx([0.05, 0.0])
+
+
+def test_a_schedule_has_no_more_ranges_than_an_engine_should_read() -> None:
+    # every other batch is best served with another length: 30 ranges without a limit
+    batches = np.arange(1, 31)
+    odd = batches[:, None] % 2 == np.array([0, 1])
+    alternating = LengthTimes(batches, LENGTHS[1:3], np.where(odd, 1.0, 2.0), np.zeros(30))
+    plan = plan_lengths(alternating, even(30), merge_loss=0.0)
+    assert len(plan.ranges) == MAX_RANGES
+    # 11 switches keep 12 batches at their best, and of the other 18 every second one
+    best = sum(batches)
+    kept = float((alternating.scheduled_rate[batches - 1, (plan.chosen == 3) * 1]).sum())
+    assert plan.merge_loss == pytest.approx(1 - kept / best)
+    assert 0 < plan.merge_loss < 0.25
+
+
+def test_what_fewer_ranges_cost_is_told_and_no_more_than_was_allowed() -> None:
+    merged = plan_lengths(times(400), even(400), merge_loss=0.02)
+    assert 0 <= merged.merge_loss <= 0.02 + 1e-9
+    exact = plan_lengths(times(400), even(400), merge_loss=0.0)
+    assert exact.merge_loss == pytest.approx(0.0, abs=1e-9)
+    assert len(merged.ranges) < len(exact.ranges)

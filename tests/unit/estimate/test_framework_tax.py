@@ -26,3 +26,6 @@ def test_one_source_leaves_a_wide_interval_and_more_so_beyond_its_points() -> No
     assert inside.low > 0
     assert inside.high / inside.low > 8
     assert beyond.high / beyond.low > inside.high / inside.low
+    alone, two = framework_tax(1), framework_tax(2)
+    assert alone.high / alone.low > two.high / two.low
+    assert framework_tax(0.5) == alone  # no fewer requests than one

@@ -10,6 +10,7 @@ from capplan.estimate.kvcache import (
     kv_bytes_per_request,
     kv_bytes_read,
     kv_known,
+    pooled_bytes,
     uneven_heads,
 )
 from capplan.estimate.kvpages import KvRules, PageGroups, Part, group_layers, page_groups
@@ -133,6 +134,17 @@ def test_a_pass_reads_the_window_at_most_and_states_both_ways() -> None:
     llm = with_cache("2 full 1x100 + 3 window 1x100 last 128 + 1 state 5000B")
     assert float(kv_bytes_read(llm, 64, 1)) == (2 + 3) * 200 * 64 + 2 * 5000
     assert float(kv_bytes_read(llm, 10_000, 1)) == 2 * 200 * 10_000 + 3 * 200 * 128 + 2 * 5000
+
+
+def test_a_request_keeps_one_state_where_nothing_is_drafted() -> None:
+    groups = groups_of("4 state 1000B")
+    one = float(pooled_bytes(groups, 100))
+    assert float(pooled_bytes(groups, 100, 1.0)) == 2 * one == 2 * float(groups.block_bytes)
+
+
+def test_every_state_is_read_and_written_back() -> None:
+    assert float(kv_bytes_read(with_cache("3 state 5000B"), 64, 1)) == 2 * 3 * 5000
+    assert float(kv_bytes_read(with_cache("3 state 5000B"), 64, 2)) == 3 * 5000
 
 
 def test_reading_is_proportional_to_length_where_every_layer_keeps_every_token() -> None:

@@ -11,6 +11,7 @@ from capplan.estimate.lengths import (
     LengthSeries,
     extrapolate_length,
     falling_rates,
+    length_curve,
     pooled_fall,
 )
 
@@ -64,3 +65,11 @@ def test_the_ends_of_the_range_are_answered(tokens: float) -> None:
     found = extrapolate_length(LengthSeries((3,), (tokens,)), 8)
     assert 1.0 <= found.mid <= 9.0
     assert np.isfinite(found.log_sd)
+
+
+def test_a_curve_through_everything_accepted_never_exceeds_what_was_drafted() -> None:
+    curve, error = length_curve(LengthSeries((4,), (5.0,)), 16)
+    assert (curve <= np.arange(17) + 1.0).all()
+    assert curve[:5].tolist() == pytest.approx([1, 2, 3, 4, 5])
+    assert error[0] == 0.0
+    assert len(curve) == len(error) == 17

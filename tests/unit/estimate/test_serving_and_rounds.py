@@ -147,6 +147,15 @@ def test_a_drafting_llm_pays_its_own_step_and_a_launch_a_pass() -> None:
     assert found["draft"] == pytest.approx(3 * steps[0] / steps[1])
 
 
+def test_a_head_is_read_once_a_pass_at_the_bandwidth_that_readings_reach() -> None:
+    found = round_amounts(MachineRound(STEP, 3, 4, 4e8, None))
+    step_s = fit_pooled(FACTORS, [], []).predict(decode_work(STEP)).value
+    pass_s = 4e8 * 2 / (H100.memory_bytes_per_s * 0.85)
+    assert found["head"] == pytest.approx(3 * pass_s / step_s)
+    assert found["draft"] == 0
+    assert round_amounts(MachineRound(STEP, 3, 4, None, None))["head"] == 0
+
+
 def test_the_usual_head_is_the_size_of_published_ones() -> None:
     assert typical_head_params(LLAMA_8B) == pytest.approx(0.42e9, rel=0.05)
     assert typical_head_params(LLAMA_70B) == pytest.approx(1.4e9, rel=0.05)

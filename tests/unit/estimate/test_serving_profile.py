@@ -46,6 +46,14 @@ def test_two_prompts_tell_a_steps_own_time_from_that_of_its_tokens(synthetic: An
     assert found.alone_s == pytest.approx(0.010)
 
 
+def test_a_long_prompt_that_is_dear_beyond_its_length_stands_for_itself(synthetic: Any) -> None:
+    # a line through both would make the step itself shorter than nothing
+    found = profile_prefill(with_prefills(synthetic, prefill(100, 0.002), prefill(400, 0.100)))
+    own_s = synthetic.TARGET_TIMES.fixed
+    assert found.alone_s == pytest.approx(own_s, rel=0.01)
+    assert found.alone_s + 400 * found.s_per_token == pytest.approx(0.100)
+
+
 def test_one_prompt_is_taken_to_cost_a_decode_step_and_its_tokens(synthetic: Any) -> None:
     own_s = synthetic.TARGET_TIMES.fixed
     found = profile_prefill(with_prefills(synthetic, prefill(200, own_s + 0.030)))

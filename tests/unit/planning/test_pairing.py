@@ -9,17 +9,12 @@ import pytest
 from capplan.deploy.from_option import pair_config
 from capplan.errors import UnknownIdError
 from capplan.facts.catalog import load_catalog
-from capplan.planning.pairing import (
-    PairQuestion,
-    Shelf,
-    Side,
-    judge,
-    suggest,
-    with_alternatives,
-)
 from capplan.planning.pairing.engine_rules import ENGINES, Asked
-from capplan.planning.pairing.inputs import Known
+from capplan.planning.pairing.inputs import Known, PairQuestion, Side
 from capplan.planning.pairing.refusals import same_weights
+from capplan.planning.pairing.report import judge
+from capplan.planning.pairing.shelf import Shelf
+from capplan.planning.pairing.suggestions import suggest, with_alternatives
 from capplan.planning.pairing.vocabulary import compare_vocabularies
 from capplan.schema.llm import HeadFacts, LlmSpec
 from capplan.schema.pair import Evidence, PairReport, PairVerdict, Severity

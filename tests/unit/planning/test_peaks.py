@@ -9,6 +9,7 @@ import pytest
 
 import capplan
 from capplan.errors import RequestError
+from capplan.estimate.kv_room import resident_tokens
 from capplan.facts.catalog import load_catalog
 from capplan.schema.plan import Plan, PlanOption, PlanRequest
 from capplan.schema.workload import Workload
@@ -148,3 +149,22 @@ def test_a_plan_with_a_rich_workload_survives_its_file() -> None:
     again = Plan.model_validate_json(plan.model_dump_json())
     assert again.request == plan.request
     assert again.options[0].utilisation_at_peak == plan.options[0].utilisation_at_peak
+
+
+def test_long_tails_leave_room_in_the_pool_for_fewer_requests_at_once() -> None:
+    tails = {
+        "requests_per_s": 1.0,
+        "prompt_lengths": {"kind": "lognormal", "mean_tokens": 3000, "p95_tokens": 10_000},
+        "output_lengths": {"kind": "lognormal", "mean_tokens": 2000, "p95_tokens": 7000},
+    }
+    means = {"requests_per_s": 1.0, "prompt_tokens": 3000, "output_tokens": 2000}
+    one, other = _plain_option(_plan(means)), _plain_option(_plan(tails))
+    assert one.memory.kv_pool_bytes == other.memory.kv_pool_bytes
+    assert one.memory.max_concurrency is not None
+    assert other.memory.max_concurrency is not None
+    assert other.memory.max_concurrency < 0.75 * one.memory.max_concurrency
+    assert other.max_concurrency <= other.memory.max_concurrency
+    # what so many keep at once in 99 % of steps is what the pool holds
+    resident = resident_tokens(Workload.model_validate(tails))
+    kept = float(resident.of_batch(other.memory.max_concurrency))
+    assert kept == pytest.approx(other.memory.kv_tokens, rel=0.02)

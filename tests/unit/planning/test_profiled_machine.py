@@ -39,7 +39,7 @@ def of_machine(plan: Plan) -> list[Any]:
 
 
 def test_a_profiled_machine_is_planned_at_the_stated_price(synthetic: Any) -> None:
-    options = of_machine(recommend(stored(synthetic)))
+    options = of_machine(recommend(stored(synthetic), budget=100.0))
     assert {option.method for option in options} == {Method.NONE, Method.DRAFT_MODEL}
     for option in options:
         assert option.gpu == "profile:Toy CPU"
