@@ -70,8 +70,8 @@ def build_appendix(plan: Plan, audit: Sequence[AuditedClaim]) -> Appendix:
     """Return the appendix in words; empty parts are left out by the page."""
     points = plan.guide_checklist
     return Appendix(
-        checklist=_points(points, GuideTopic.CHECKLIST),
-        troubleshooting=_points(points, GuideTopic.TROUBLESHOOTING),
+        checklist=point_views(points, GuideTopic.CHECKLIST),
+        troubleshooting=point_views(points, GuideTopic.TROUBLESHOOTING),
         summary=summary_of(points),
         sections=tuple(
             SectionView(section_title(section), tuple(_claim(group) for group in grouped(items)))
@@ -82,7 +82,8 @@ def build_appendix(plan: Plan, audit: Sequence[AuditedClaim]) -> Appendix:
     )
 
 
-def _points(points: Sequence[GuidePoint], topic: GuideTopic) -> tuple[PointView, ...]:
+def point_views(points: Sequence[GuidePoint], topic: GuideTopic) -> tuple[PointView, ...]:
+    """Return the points of one topic in words."""
     return tuple(
         PointView(point.rule, point.state.value, _STYLES.get(point.state, ""), point.says)
         for point in points

@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from capplan.files.spreadsheets import inert
 from capplan.reporting.audit_page import markdown_page
 from capplan.reporting.audit_words import (
     claimed_text,
@@ -62,7 +63,9 @@ def _csv(audited: Sequence[AuditedClaim]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_record(item) for item in audited)
+    for item in audited:
+        cells = _record(item).items()
+        writer.writerow({name: inert(c) if isinstance(c, str) else c for name, c in cells})
     return text.getvalue()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from operator import attrgetter
 
+from capplan.files.spreadsheets import inert
 from capplan.schema.plan import Plan, PlanOption
 from capplan.schema.quantity import Quantity
 
@@ -49,6 +50,7 @@ _QUANTITIES: tuple[str, ...] = (
     "usd_per_million_total_tokens",
     "usd_per_thousand_requests",
     "output_tokens_per_s",
+    "output_tokens_per_month",
     "tpot_ms",
     "ttft_ms",
     "speedup",
@@ -82,7 +84,6 @@ _AFTER: tuple[str, ...] = (
     "warnings",
 )
 _ENDS = ("low", "mid", "high")
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 Cell = str | int | float
 
@@ -144,8 +145,3 @@ def _cell(value: object) -> Cell:
     if isinstance(value, tuple):
         return inert("; ".join(str(item) for item in value))
     return inert(str(value))
-
-
-def inert(text: str) -> str:
-    """Keep a spreadsheet from running a text as a formula: an apostrophe shows it as text."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
+from capplan.reporting.diff_page import DiffPage, Row, TextPage
 from capplan.reporting.formatting import cents, factor_interval, number_interval
 from capplan.schema.difference import (
     Change,
@@ -30,7 +31,6 @@ _TITLES = {
 }
 TELLS_NOTHING = 10.0
 """A relative interval that reaches elevenfold comes from one or two points."""
-_Row = tuple[str, ...]
 
 
 def signed_interval(value: Interval, spec: str) -> str:
@@ -55,57 +55,20 @@ def dollars(value: Decimal) -> str:
 
 def render_diff(found: ProfileDifference | PlanDifference, *, markdown: bool = False) -> str:
     """Return a difference as text for a terminal, or as markdown for a comment."""
-    page = _Page(markdown)
+    page = TextPage(markdown=markdown)
+    write_diff(found, page)
+    return page.text()
+
+
+def write_diff(found: ProfileDifference | PlanDifference, page: DiffPage) -> None:
+    """Write a difference to any kind of page."""
     if isinstance(found, ProfileDifference):
         _profiles(found, page)
     else:
         _plans(found, page)
-    return page.text()
 
 
-class _Page:
-    """Collects headings, sentences and tables in one of two notations."""
-
-    def __init__(self, markdown: bool) -> None:
-        self.markdown = markdown
-        self.lines: list[str] = []
-
-    def heading(self, text: str) -> None:
-        if self.lines:
-            self.lines.append("")
-        self.lines += [f"### {text}", ""] if self.markdown else [text]
-
-    def say(self, text: str) -> None:
-        self.lines.append(_escaped(text) if self.markdown else text)
-        if self.markdown:
-            self.lines.append("")
-
-    def table(self, head: _Row, rows: Sequence[_Row]) -> None:
-        if self.markdown:
-            cells = [head, tuple("---" for _ in head), *(tuple(map(_cell, row)) for row in rows)]
-            self.lines += [f"| {' | '.join(row)} |" for row in cells]
-            return
-        widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head))]
-        for row in (head, *rows):
-            cells_wide = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-            self.lines.append(f"  {'  '.join(cells_wide)}".rstrip())
-
-    def text(self) -> str:
-        return "\n".join(self.lines).rstrip() + "\n"
-
-
-def _escaped(text: str) -> str:
-    """Keep names with stars, underscores and angle brackets from being taken for markup."""
-    for mark in ("\\", "*", "_", "<", "`"):
-        text = text.replace(mark, f"\\{mark}")
-    return text
-
-
-def _cell(text: str) -> str:
-    return _escaped(text).replace("|", "\\|").replace("\n", " ")
-
-
-def _profiles(found: ProfileDifference, page: _Page) -> None:
+def _profiles(found: ProfileDifference, page: DiffPage) -> None:
     page.heading(f"{found.before} -> {found.after}")
     changed = [row for row in found.changes if row.changed]
     page.say(
@@ -129,7 +92,7 @@ def _profiles(found: ProfileDifference, page: _Page) -> None:
     _notes(found.notes, page)
 
 
-def _changes(rows: Sequence[Change], quality: Quality, page: _Page) -> None:
+def _changes(rows: Sequence[Change], quality: Quality, page: DiffPage) -> None:
     if not rows:
         return
     changed = [row for row in rows if row.changed]
@@ -141,7 +104,7 @@ def _changes(rows: Sequence[Change], quality: Quality, page: _Page) -> None:
         page.say(f"  and {len(same) - MOST_UNCHANGED} more without a change")
 
 
-def _change(row: Change) -> _Row:
+def _change(row: Change) -> Row:
     n = f", N={row.num_speculative_tokens}" if row.num_speculative_tokens else ""
     before, after = (_figure(row.quality, value) for value in (row.before, row.after))
     if row.relative is None:
@@ -157,7 +120,7 @@ def _figure(quality: Quality, value: float) -> str:
     return f"{value:.2f}x" if quality is Quality.SPEEDUP else f"{value:.3f}"
 
 
-def _reported(rows: Sequence[Reported], page: _Page) -> None:
+def _reported(rows: Sequence[Reported], page: DiffPage) -> None:
     if not rows:
         return
     page.heading("Memory, as reported (exact, without an interval)")
@@ -181,7 +144,7 @@ def _amount(row: Reported, value: float) -> str:
     return f"{value:,.0f} {row.unit}"
 
 
-def _settings(rows: Sequence[Setting], page: _Page) -> None:
+def _settings(rows: Sequence[Setting], page: DiffPage) -> None:
     if not rows:
         return
     page.heading("Not the same")
@@ -191,7 +154,7 @@ def _settings(rows: Sequence[Setting], page: _Page) -> None:
     )
 
 
-def _check(check: PlanCheck, page: _Page) -> None:
+def _check(check: PlanCheck, page: DiffPage) -> None:
     page.heading(f"The plan {check.standing.value}")
     page.say(check.sentence)
     if not check.decided and check.speedup_now is not None:
@@ -209,12 +172,12 @@ def _gate(gate: Gate) -> str:
 
 def range_lines(table: RangeTable) -> list[str]:
     """Return a table by context or hour as lines of text."""
-    page = _Page(markdown=False)
+    page = TextPage(markdown=False)
     _range(table, page)
     return page.lines
 
 
-def _range(table: RangeTable, page: _Page) -> None:
+def _range(table: RangeTable, page: DiffPage) -> None:
     at = "" if table.temperature is None else f", temperature {table.temperature:g}"
     page.heading(f"Tokens a round by {table.by}{at}, profile {table.profile}")
     if table.rows:
@@ -242,12 +205,12 @@ def _range(table: RangeTable, page: _Page) -> None:
     _notes(table.notes, page)
 
 
-def _notes(notes: Sequence[str], page: _Page) -> None:
+def _notes(notes: Sequence[str], page: DiffPage) -> None:
     for note in notes:
         page.say(f"Note: {note}.")
 
 
-def _plans(found: PlanDifference, page: _Page) -> None:
+def _plans(found: PlanDifference, page: DiffPage) -> None:
     page.heading(f"{found.before} -> {found.after}")
     for line in _headline(found):
         page.say(line)
@@ -278,10 +241,10 @@ def _headline(found: PlanDifference) -> Iterator[str]:
         yield f"Option: {found.option_before} -> {found.option_after}"
 
 
-def _part(part: CostPart) -> _Row:
+def _part(part: CostPart) -> Row:
     return part.cause, dollars(part.usd), part.before, part.after
 
 
-def _sum(found: PlanDifference) -> _Row:
+def _sum(found: PlanDifference) -> Row:
     total = sum((part.usd for part in found.parts), Decimal(0))
     return "together", dollars(total), "", ""

@@ -42,6 +42,18 @@ DARK = Palette(
     warning="#eda368",
 )
 
+PAGE = Palette(
+    ink="var(--ink)",
+    muted="var(--muted)",
+    grid="var(--line)",
+    surface="none",
+    accent="var(--accent)",
+    band="var(--accent-soft)",
+    second="var(--control)",
+    warning="var(--warning)",
+)
+"""Those of the page itself, for SVG that stands in it: light, dark and print alike."""
+
 
 def layout(palette: Palette, x_title: str, y_title: str) -> dict[str, object]:
     """Return what all figures share: quiet axes, legend above, colours of the scheme."""

@@ -14,7 +14,7 @@ from capplan.economics.focus import FocusRow, FocusValue, focus_rows
 from capplan.economics.focus_columns import COLUMNS, DECIMAL_COLUMNS, MOMENT_COLUMNS
 from capplan.errors import MissingPackageError
 from capplan.files import write_atomic
-from capplan.reporting.csvout import inert
+from capplan.files.spreadsheets import inert
 from capplan.schema.plan import Plan
 
 PARQUET = ".parquet"

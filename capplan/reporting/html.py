@@ -1,126 +1,95 @@
-"""A plan as one HTML file that works without a network.
-
-The page carries everything: style, scripts, figures and the plan itself. Its content security
-policy allows no connection at all, and only the scripts whose hashes it names; styles may be
-inline because plotly sets them while it draws.
-"""
+"""A plan as one HTML file that works without a network."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-import re
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import fields
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
-from capplan.reporting import figures
+from capplan.reporting import cost_figures, figures
 from capplan.reporting.api_view import CAVEAT
 from capplan.reporting.appendix import build_appendix
-from capplan.reporting.figure_style import DARK, LIGHT
-from capplan.reporting.jsonout import render_json
+from capplan.reporting.crossing_view import build_crossing
+from capplan.reporting.figure_style import DARK, LIGHT, Palette
 from capplan.reporting.money_view import build_money
+from capplan.reporting.page import render_page, source
+from capplan.reporting.report_view import build_parts
+from capplan.reporting.sensitivity_view import build_sensitivity
+from capplan.reporting.services_text import services_lines
 from capplan.reporting.view import build_view, finalists
-from capplan.resources import templates_dir
+from capplan.reporting.ways_out_text import ways_out_lines
+from capplan.schema.answers import PlanAnswers
 from capplan.schema.audit import AuditedClaim
 from capplan.schema.plan import Plan
 
-_ESCAPES = {
-    "<": "\\u003c",
-    ">": "\\u003e",
-    "&": "\\u0026",
-    "\u2028": "\\u2028",
-    "\u2029": "\\u2029",
-}
+_SCRIPTS = ("figures.js", "copy.js", "what_if_model.js", "what_if.js")
 
 
-def render_html(plan: Plan, audit: Sequence[AuditedClaim] = ()) -> str:
-    """Return the report as one HTML document."""
-    environment = _environment()
-    scripts = {"plotly": Markup(figures.plotly_js()), "page": Markup(_source("report.js"))}
-    return environment.get_template("report.html.j2").render(
+def render_html(
+    plan: Plan, audit: Sequence[AuditedClaim] = (), answers: PlanAnswers | None = None
+) -> str:
+    """Return the report as one HTML document.
+
+    Parameters
+    ----------
+    plan
+        A plan, feasible or not.
+    audit
+        The guide's audit for the appendix.
+    answers
+        What the bill hangs on, searched anew by who has the facts; the page says how to get it
+        where there is none.
+    """
+    return render_page(
+        "report.html.j2",
+        scripts=(figures.plotly_js(), *(source(name) for name in _SCRIPTS)),
+        data={"plan": plan.model_dump_json(), "figure-specs": json.dumps(figure_specs(plan))},
         view=build_view(plan),
+        parts=build_parts(plan),
+        sensitivity=build_sensitivity(answers),
         api_caveat=CAVEAT,
         guide=build_appendix(plan, audit),
-        policy=_policy(tuple(scripts.values())),
-        style=Markup(_source("report.css")),
-        scripts=scripts,
-        figures=script_json(json.dumps(figure_specs(plan))),
-        plan_json=script_json(render_json(plan)),
+        services="\n".join(services_lines(plan.fleet)),
+        ways_out=_ways_out(answers),
     )
+
+
+def _ways_out(answers: PlanAnswers | None) -> str:
+    """Return what would make a plan feasible; empty for one that is."""
+    if answers is None or answers.ways_out is None:
+        return ""
+    return "\n".join(ways_out_lines(answers))
 
 
 def figure_specs(plan: Plan) -> dict[str, dict[str, Any]]:
     """Return every figure's data and layout, light and dark, by the id of its place."""
-    specs = {
-        f"speedup-{rank}": _schemes(
-            figures.speedup_figure(option, LIGHT), figures.speedup_figure(option, DARK)
-        )
-        for rank, option in finalists(plan)
-        if option.load_curve and option.num_speculative_tokens
-    }
+    specs = {}
     for rank, option in finalists(plan):
+        if option.load_curve and option.num_speculative_tokens:
+            figure = figures.speedup_figure(option, LIGHT, build_crossing(option))
+            specs[f"speedup-{rank}"] = _schemes(figure)
         money = build_money(option)
         if money is not None:
-            specs[f"utilisation-{rank}"] = _schemes(
-                figures.utilisation_figure(money.utilisation, LIGHT),
-                figures.utilisation_figure(money.utilisation, DARK),
-            )
+            figure = cost_figures.utilisation_figure(money.utilisation, LIGHT)
+            specs[f"utilisation-{rank}"] = _schemes(figure)
     if plan.options:
-        specs["cost"] = _schemes(figures.cost_figure(plan, LIGHT), figures.cost_figure(plan, DARK))
+        specs["cost"] = _schemes(cost_figures.cost_figure(plan, LIGHT))
     return specs
 
 
-def script_json(text: str) -> Markup:
-    """Return JSON that no HTML parser mistakes for markup inside a script element."""
-    for char, escape in _ESCAPES.items():
-        text = text.replace(char, escape)
-    return Markup(text)
+_DARK = {getattr(LIGHT, one.name): getattr(DARK, one.name) for one in fields(Palette)}
 
 
-def _schemes(light: Any, dark: Any) -> dict[str, Any]:
-    return {"light": json.loads(light.to_json()), "dark": json.loads(dark.to_json())}
+def _schemes(figure: Any) -> dict[str, Any]:
+    """Return a figure in both schemes: built once, since building is what takes the time."""
+    light = json.loads(figure.to_json())
+    return {"light": light, "dark": _recoloured(light)}
 
 
-def _policy(scripts: tuple[str, ...]) -> str:
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
-
-
-@cache
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(templates_dir()),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["unbroken"] = _unbroken
-    return environment
-
-
-def _unbroken(sentence: str) -> str:
-    """Keep ``N = 4`` and ``50 %`` on one line."""
-    return re.sub(r"(?<=\bN) = (?=\d)|(?<=\d) (?=[%x] )", _joined, sentence)
-
-
-def _joined(gap: re.Match[str]) -> str:
-    return gap[0].replace(" ", "\N{NO-BREAK SPACE}")
-
-
-def _source(name: str) -> str:
-    return (templates_dir() / name).read_text(encoding="utf-8")
+def _recoloured(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {name: _recoloured(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_recoloured(value) for value in part]
+    return _DARK.get(part, part) if isinstance(part, str) else part

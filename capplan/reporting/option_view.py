@@ -5,18 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from capplan.reporting import formatting as fmt, labels
+from capplan.reporting.memory_view import Pair, memory_rows
 from capplan.schema.pairing import Method
-from capplan.schema.plan import AcceptanceFigure, LoadPoint, MemoryFigure, PlanOption
+from capplan.schema.plan import AcceptanceFigure, LoadPoint, PlanOption
 from capplan.schema.price import Purchase
 from capplan.schema.workload import Slo
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A label and its text."""
-
-    label: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -28,6 +21,8 @@ class Headline:
     unit: str
     interval: str
     note: str = ""
+    origin: str = ""
+    """Where on the page it is told how it came about."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +70,8 @@ class OptionView:
     price_date: str
     price_source: str
     place: str
+    replicas_rented: str
+    """Replicas, and what is rented for them."""
     usd_per_month: str
     usd_per_month_short: str
     usd_per_million: str
@@ -83,6 +80,7 @@ class OptionView:
     usd_per_thousand_requests: str
     idle: str
     utilisation: str
+    utilisation_at_peak: str
     tpot: str
     tpot_limit: str
     ttft: str
@@ -135,6 +133,7 @@ def build_option(option: PlanOption, slo: Slo, rank: int) -> OptionView:
         price_date=option.price_source.date or "undated",
         price_source=str(option.price_source),
         place=", ".join(part for part in (option.instance, option.region) if part),
+        replicas_rented=f"{option.replicas:,} ({option.gpus_rented:,} rented)",
         usd_per_month=fmt.usd_interval(option.usd_per_month),
         usd_per_month_short=fmt.usd_unit(option.usd_per_month.mid),
         usd_per_million=fmt.usd_interval(option.usd_per_million_output_tokens),
@@ -143,6 +142,7 @@ def build_option(option: PlanOption, slo: Slo, rank: int) -> OptionView:
         usd_per_thousand_requests=fmt.usd_interval(option.usd_per_thousand_requests),
         idle=fmt.usd_unit(option.usd_per_month_idle),
         utilisation=fmt.fine_percent(option.utilisation, 2),
+        utilisation_at_peak=fmt.percent(_at_peak(option)),
         tpot=fmt.milliseconds_interval(option.tpot_ms),
         tpot_limit=limit_text(slo.tpot_ms),
         ttft=fmt.milliseconds_interval(option.ttft_ms),
@@ -157,13 +157,18 @@ def build_option(option: PlanOption, slo: Slo, rank: int) -> OptionView:
         round_ratio=fmt.number_interval(option.round_ratio) if option.round_ratio else "",
         tier=labels.TIERS[option.tier],
         tier_note=option.tier_note,
-        memory=_memory_rows(option),
+        memory=memory_rows(option),
         on_pareto_front=option.on_pareto_front,
         warnings=option.warnings,
         launch=option.launch,
         load_rows=tuple(_load_row(point, option) for point in option.load_curve),
         **acceptance,
     )
+
+
+def _at_peak(option: PlanOption) -> float:
+    at_peak = option.utilisation_at_peak
+    return option.utilisation if at_peak is None else at_peak
 
 
 def _gpus(option: PlanOption) -> str:
@@ -187,15 +192,19 @@ def headlines(option: PlanOption, slo: Slo) -> tuple[Headline, ...]:
     """Return the four big numbers of the recommended option."""
     limit = limit_text(slo.tpot_ms)
     return (
-        _headline("a month", fmt.usd_interval(option.usd_per_month), "USD", _bill(option)),
+        _headline(
+            "a month", "month", fmt.usd_interval(option.usd_per_month), "USD", _bill(option)
+        ),
         _headline(
             "per million output tokens",
+            "million",
             fmt.usd_interval(option.usd_per_million_output_tokens),
             "USD",
             f"at {fmt.fine_percent(option.utilisation, 2)} utilisation",
         ),
         _headline(
             "decode speedup",
+            "speedup",
             fmt.factor_interval(option.speedup),
             "x",
             f"at {fmt.count(option.concurrency)} request{'s' * (option.concurrency != 1)} at once "
@@ -203,6 +212,7 @@ def headlines(option: PlanOption, slo: Slo) -> tuple[Headline, ...]:
         ),
         _headline(
             "per output token (TPOT)",
+            "tpot",
             fmt.milliseconds_interval(option.tpot_ms),
             "",
             f"limit {limit}" if limit else "no limit given",
@@ -210,13 +220,13 @@ def headlines(option: PlanOption, slo: Slo) -> tuple[Headline, ...]:
     )
 
 
-def _headline(label: str, interval_text: str, unit: str, note: str) -> Headline:
+def _headline(label: str, origin: str, interval_text: str, unit: str, note: str) -> Headline:
     """Split ``1.87 USD (1.71-2.06)`` so that the page can set its parts apart."""
     middle, _, ends = interval_text.partition(" (")
     value = middle.removesuffix(unit).rstrip() if unit else middle
     if not unit:
         value, _, unit = middle.rpartition(" ")
-    return Headline(label, value, unit, ends.removesuffix(")"), note)
+    return Headline(label, value, unit, ends.removesuffix(")"), note, origin)
 
 
 def _bill(option: PlanOption) -> str:
@@ -246,45 +256,6 @@ def _acceptance_fields(figure: AcceptanceFigure | None) -> dict[str, str]:
         "acceptance_definition": figure.definition,
         "acceptance_source": str(figure.source),
     }
-
-
-def _memory_rows(option: PlanOption) -> tuple[Pair, ...]:
-    memory = option.memory
-    weights = memory.target_weight_bytes + memory.draft_weight_bytes
-    pool_bytes = memory.kv_pool_bytes
-    if pool_bytes is None:
-        pool_bytes = memory.usable_bytes - weights - memory.overhead_bytes
-    share = memory.usable_bytes / memory.gpu_bytes
-    return (
-        Pair(option.unit, fmt.gigabytes(memory.gpu_bytes)),
-        Pair("Engine may use", f"{fmt.gigabytes(memory.usable_bytes)} ({fmt.percent(share)})"),
-        Pair("Target weights", fmt.gigabytes(memory.target_weight_bytes)),
-        Pair("Draft weights", fmt.gigabytes(memory.draft_weight_bytes)),
-        *_overhead_rows(memory),
-        Pair("Left for the KV pool", fmt.gigabytes(max(0.0, pool_bytes))),
-        Pair("KV a token", f"{memory.kv_bytes_per_token:,.0f} bytes"),
-        Pair("KV pool of a replica", f"{fmt.number(memory.kv_tokens)} tokens"),
-        *_concurrency_rows(memory),
-    )
-
-
-def _overhead_rows(memory: MemoryFigure) -> tuple[Pair, ...]:
-    """Return the parts of the overhead; plans of older versions know the sum alone."""
-    parts = (
-        ("Activation peak", memory.activation_bytes),
-        ("CUDA graphs", memory.cuda_graph_bytes),
-        ("Outside torch", memory.non_torch_bytes),
-        ("Sampling buffers", memory.buffer_bytes),
-    )
-    known = tuple(Pair(label, fmt.gigabytes(size)) for label, size in parts if size is not None)
-    return known or (Pair("Activations, graphs, runtime", fmt.gigabytes(memory.overhead_bytes)),)
-
-
-def _concurrency_rows(memory: MemoryFigure) -> tuple[Pair, ...]:
-    if memory.max_concurrency is None or memory.request_tokens is None:
-        return ()
-    most = fmt.count(int(memory.max_concurrency))
-    return (Pair("Requests it holds", f"{most} of {fmt.count(memory.request_tokens)} tokens"),)
 
 
 def _load_row(point: LoadPoint, option: PlanOption) -> LoadRow:

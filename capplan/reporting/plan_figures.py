@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -69,20 +70,19 @@ def plan_figure(plan: Plan, kind: FigureKind = "cost", *, rank: int = 1) -> Figu
             plan.verdict.needed or "Ask for a rank from 1 on.",
         )
     if kind == "cost":
-        return Figure(cost_svg(plan), lambda: _report_figures().cost_figure(plan, LIGHT))
+        return Figure(cost_svg(plan), lambda: _drawn("cost_figures").cost_figure(plan, LIGHT))
     option = plan.options[rank - 1]
     if not option.load_curve or not option.num_speculative_tokens:
         raise RequestError(
             f"Option {rank} does not speculate: there is no speedup to draw.",
             "Choose the rank of an option with num_speculative_tokens > 0.",
         )
-    return Figure(load_svg(option), lambda: _report_figures().speedup_figure(option, LIGHT))
+    return Figure(load_svg(option), lambda: _drawn("figures").speedup_figure(option, LIGHT))
 
 
-def _report_figures() -> Any:
-    from capplan.reporting import figures  # plotly: a second of import, only where it is asked for
-
-    return figures
+def _drawn(module: str) -> Any:
+    # plotly: a second of import, only where it is asked for
+    return import_module(f"capplan.reporting.{module}")
 
 
 def cost_svg(plan: Plan, palette: Palette = LIGHT) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from capplan.errors import PlanFormatError, PlanVersionError
+from capplan.errors import PlanFormatError, PlanVersionError, UnreadableFileError
+from capplan.inputs.documents import read_json
+from capplan.inputs.limits import PLAN
 from capplan.schema.plan import PLAN_SCHEMA_VERSION, Plan
 
 _WRITE_ONE = "Write one with: capplan recommend --budget USD --format json -o plan.json"
@@ -27,7 +29,7 @@ def load_plan(path: str | Path) -> Plan:
         If a newer capplan wrote it.
     """
     file = Path(path)
-    document = _parse(file, _read(file))
+    document = _parse(file)
     _check_version(file, document)
     try:
         return Plan.model_validate_json(json.dumps(document))
@@ -37,28 +39,13 @@ def load_plan(path: str | Path) -> Plan:
         )
 
 
-def _read(file: Path) -> str:
+def _parse(file: Path) -> dict[str, Any]:
     try:
-        return file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
+        document = read_json(file, PLAN)
+    except UnreadableFileError as error:
         raise PlanFormatError(
-            f"{file} is not a plan file: it is not UTF-8 text.", _WRITE_ONE
+            f"Cannot read the plan file {file}: {error.reason}.", _WRITE_ONE
         ) from (error)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise PlanFormatError(
-            f"Cannot read the plan file {file}: {reason}.", _WRITE_ONE
-        ) from error
-
-
-def _parse(file: Path, text: str) -> dict[str, Any]:
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError as error:
-        begun = text.lstrip().startswith("{")
-        cut_off = begun and not text.rstrip().endswith("}")
-        why = f"it is cut off after {len(text):,} characters" if cut_off else str(error)
-        raise PlanFormatError(f"{file} is not valid JSON: {why}.", _WRITE_AGAIN) from error
     if not isinstance(document, dict):
         kind = type(document).__name__
         raise PlanFormatError(f"{file} is not a plan: expected an object, got {kind}.", _WRITE_ONE)

@@ -36,7 +36,8 @@ def render_profile(
     return "\n".join(lines) + "\n"
 
 
-def _draft_name(draft: Draft) -> str:
+def draft_name(draft: Draft) -> str:
+    """Return what drafts: an id, or how the lookup looks."""
     if draft.method is Method.DRAFT_MODEL:
         return draft.llm.spec.id
     if draft.method is Method.NGRAM:
@@ -47,7 +48,7 @@ def _draft_name(draft: Draft) -> str:
 def _heading(profile: Profile) -> Iterator[str]:
     device, target = profile.environment.device, profile.target
     draft = profile.draft
-    drafted = "no draft" if draft is None else _draft_name(draft)
+    drafted = "no draft" if draft is None else draft_name(draft)
     yield f"Profile {profile.id}: {target.spec.id} ({target.dtype}) with {drafted}"
     yield f"  on {device.count} x {device.name}, {profile.backend.name} {profile.backend.version}"
     for record in profile.memory:

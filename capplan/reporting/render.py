@@ -10,6 +10,7 @@ from capplan.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from capplan.schema.answers import PlanAnswers
     from capplan.schema.audit import AuditedClaim
     from capplan.schema.plan import Plan
 
@@ -25,10 +26,16 @@ _RENDERERS: dict[str, tuple[str, str]] = {
 }
 
 
-def render(plan: Plan, fmt: Format | str, audit: Sequence[AuditedClaim] = ()) -> str:
+def render(
+    plan: Plan,
+    fmt: Format | str,
+    audit: Sequence[AuditedClaim] = (),
+    answers: PlanAnswers | None = None,
+) -> str:
     """Return the plan as text in one of ``FORMATS``; every format ends with a newline.
 
-    ``audit`` is the guide's audit for the appendix of the page; other formats leave it out.
+    ``audit``, the guide's audit, and ``answers``, what the bill hangs on, are for the page;
+    other formats leave them out.
 
     Raises
     ------
@@ -39,4 +46,4 @@ def render(plan: Plan, fmt: Format | str, audit: Sequence[AuditedClaim] = ()) ->
         raise RequestError(f"Unknown format {fmt!r}.", f"Choose one of: {', '.join(FORMATS)}.")
     module, name = _RENDERERS[fmt]
     renderer: Callable[..., str] = getattr(import_module(module), name)
-    return renderer(plan, audit) if fmt == "html" else renderer(plan)
+    return renderer(plan, audit, answers) if fmt == "html" else renderer(plan)

@@ -10,6 +10,7 @@ from capplan.reporting.appendix import short_lines
 from capplan.reporting.formatting import printable
 from capplan.reporting.money_view import MoneyView
 from capplan.reporting.option_view import OptionView
+from capplan.reporting.services_text import services_lines
 from capplan.reporting.view import Finalist, LengthBand, PlanView, build_view
 from capplan.schema.plan import Plan
 
@@ -32,6 +33,7 @@ def render_text(plan: Plan) -> str:
         _best(best) if best else _needed(view),
         _else(view, best),
         _bill(best.money if best else None),
+        _services(plan),
         _alternatives(view),
         _apis(view),
         _rejections(view),
@@ -235,6 +237,14 @@ def _bullets(title: str, items: Sequence[str]) -> list[str]:
     for item in items:
         lines += _wrap(f"- {item}", indent=2)
     return [f"{title}:", *lines] if lines else []
+
+
+def _services(plan: Plan) -> list[str]:
+    return [
+        line
+        for text in services_lines(plan.fleet)
+        for line in _wrap(text.strip(), indent=len(text) - len(text.lstrip()))
+    ]
 
 
 def _launch(best: Finalist | None) -> list[str]:

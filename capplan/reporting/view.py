@@ -7,20 +7,19 @@ import shlex
 from dataclasses import dataclass
 from itertools import groupby
 
-from capplan.economics.bill import MONTH_HOURS
-from capplan.estimate.traffic import peak_to_mean
 from capplan.reporting import formatting as fmt, labels
 from capplan.reporting.api_view import ApiView, build_api_view
 from capplan.reporting.guide_view import GuideView, build_guide
+from capplan.reporting.memory_view import Pair
 from capplan.reporting.money_view import MoneyView, build_money
 from capplan.reporting.option_view import (
     Headline,
     OptionView,
-    Pair,
     build_option,
     headlines,
     length_text,
 )
+from capplan.reporting.request_view import moment, request_rows
 from capplan.reporting.schedule_view import ScheduleView, build_schedule
 from capplan.schema.pairing import Method
 from capplan.schema.plan import LoadPoint, Plan, PlanOption, Tier
@@ -124,10 +123,10 @@ def build_view(plan: Plan) -> PlanView:
         assumptions=_assumptions(plan),
         advice=plan.advice,
         apis=tuple(build_api_view(found, _best_units(plan)) for found in plan.api_comparisons),
-        request=_request_rows(plan),
+        request=request_rows(plan),
         candidates=fmt.count(plan.candidates),
         created_at=plan.created_at,
-        created=_moment(plan.created_at),
+        created=moment(plan.created_at),
         capplan_version=plan.capplan_version,
         profiles=plan.profiles,
         next_command=_next_command(plan),
@@ -266,25 +265,6 @@ def _assumptions(plan: Plan) -> tuple[AssumptionView, ...]:
     )
 
 
-def _request_rows(plan: Plan) -> tuple[Pair, ...]:
-    request, load = plan.request, plan.request.workload
-    rows = [
-        Pair("Budget", f"{fmt.usd_unit(request.budget_usd_per_month)} a month"),
-        Pair("Load", _load_text(plan)),
-        *_peak_rows(plan),
-        Pair("Prompt, output", f"{load.prompt_tokens:,} and {load.output_tokens:,} tokens"),
-        Pair("Temperature", f"{load.temperature:g}"),
-    ]
-    if request.hours_per_month != MONTH_HOURS:
-        rows.append(Pair("Hours a month", f"{float(request.hours_per_month):,.10g}"))
-    if load.task:
-        rows.append(Pair("Task", load.task))
-    for name, limit in (("TPOT limit", request.slo.tpot_ms), ("TTFT limit", request.slo.ttft_ms)):
-        if limit is not None:
-            rows.append(Pair(name, fmt.milliseconds(limit)))
-    return tuple(rows)
-
-
 def _hardware_units(plan: Plan) -> str:
     named = {option.units for option in plan.options}
     return named.pop() if len(named) == 1 else "Hosts" if named else "GPUs"
@@ -292,30 +272,6 @@ def _hardware_units(plan: Plan) -> str:
 
 def _best_units(plan: Plan) -> str:
     return plan.options[0].units if plan.options else "GPUs"
-
-
-def _peak_rows(plan: Plan) -> tuple[Pair, ...]:
-    load = plan.request.workload
-    if load.arrival is None:
-        return ()
-    ratio = peak_to_mean(load, float(plan.request.hours_per_month))
-    return (Pair("Peak", f"{ratio:.2f} times the mean; replicas and latencies are for it"),)
-
-
-def _load_text(plan: Plan) -> str:
-    load = plan.request.workload
-    if load.requests_per_s is not None:
-        return f"{load.requests_per_s:g} requests/s"
-    if load.output_tokens_per_month is not None:
-        return f"{fmt.number(load.output_tokens_per_month)} output tokens a month"
-    return f"one replica at {fmt.percent(load.utilisation)} utilisation"
-
-
-def _moment(iso: str) -> str:
-    """Return ``2026-11-29 12:00 UTC`` for a UTC time; anything else as it is."""
-    day, _, time = iso.partition("T")
-    utc = time.endswith(("Z", "+00:00"))
-    return f"{day} {time[:5]} UTC" if utc else iso
 
 
 def _next_command(plan: Plan) -> str:

@@ -15,8 +15,11 @@ _UNKNOWN = "-"
 
 
 def as_line(poll: WatchPoll) -> str:
-    """Return a poll as plain lines: figures, then alarms and advice one a line."""
-    return "\n".join(_lines(poll))
+    """Return a poll as plain lines: figures, then alarms and advice one a line.
+
+    A server's words cannot begin a line of their own.
+    """
+    return "\n".join(line.replace("\n", " ") for line in _lines(poll))
 
 
 def _lines(poll: WatchPoll) -> Iterator[str]:

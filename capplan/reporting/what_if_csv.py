@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel
 
 from capplan.errors import RequestError
-from capplan.reporting.csvout import inert
+from capplan.files.spreadsheets import inert
 from capplan.schema.answers import Cell, PlanAnswers, Sensitivity
 
 _QUESTIONS = (
+    "ways_out",
     "sensitivity",
     "scenarios",
     "growth",
@@ -39,6 +40,11 @@ def render_answers_csv(found: PlanAnswers) -> str:
             "Ask one at a time, or use --format json.",
         )
     rows = answer_records(found, asked[0])
+    if not rows:
+        raise RequestError(
+            "Nothing that was tried makes the plan feasible, so there is no row.",
+            "The plan says why: capplan report PLAN",
+        )
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(rows[0])
@@ -52,6 +58,8 @@ def answer_records(found: PlanAnswers, name: str) -> Sequence[Mapping[str, objec
     if name == "scenarios":
         rows: Sequence[Mapping[str, object]] = found.scenarios.rows if found.scenarios else ()
         return rows
+    if name == "ways_out":
+        return [dict(vars(one)) for one in found.ways_out or ()]
     if isinstance(answer, Sensitivity):
         return _ends(answer)
     listed = getattr(answer, _LISTED[name]) if name in _LISTED else (answer,)

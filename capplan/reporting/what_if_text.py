@@ -7,6 +7,7 @@ from textwrap import wrap
 
 from capplan.reporting import formatting as fmt
 from capplan.reporting.fleet_answers_text import fleet_blocks
+from capplan.reporting.ways_out_text import ways_out_lines
 from capplan.schema.answers import (
     Cell,
     PlanAnswers,
@@ -25,12 +26,9 @@ _MOST_ROWS = 40
 
 def render_answers(found: PlanAnswers) -> str:
     """Return every answer, what it holds fixed, and where to ask on."""
-    blocks = [
-        f"{found.plan}, {found.option}\n"
-        f"As planned: {fmt.usd(found.usd_per_month)} USD a month, "
-        f"{fmt.usd(found.usd_per_million_output_tokens)} USD per million output tokens, budget "
-        f"{fmt.usd(found.budget_usd_per_month)} USD a month."
-    ]
+    blocks = [_head(found)]
+    if found.ways_out is not None:
+        blocks.append("\n".join(ways_out_lines(found)))
     if found.sensitivity is not None:
         blocks.append("\n".join(_sensitivity(found.sensitivity)))
     if found.scenarios is not None:
@@ -38,12 +36,25 @@ def render_answers(found: PlanAnswers) -> str:
     blocks.extend("\n".join(lines) for lines in fleet_blocks(found))
     closing = [f"Held fixed: {one}." for one in found.held_fixed]
     closing += [f"Note: {one}." for one in found.notes]
-    closing.append(
-        f"The load at which an API costs the same: capplan breakeven --plan {found.plan}"
-    )
+    if found.option:
+        closing.append(
+            f"The load at which an API costs the same: capplan breakeven --plan {found.plan}"
+        )
     wrapped = (line for text in closing for line in _wrapped(text))
     blocks.append("\n".join(wrapped))
     return fmt.printable("\n\n".join(blocks)) + "\n"
+
+
+def _head(found: PlanAnswers) -> str:
+    budget = f"{fmt.usd(found.budget_usd_per_month)} USD a month"
+    usd, million = found.usd_per_month, found.usd_per_million_output_tokens
+    if usd is None or million is None:
+        return f"{found.plan}: nothing within the limits and {budget}."
+    return (
+        f"{found.plan}, {found.option}\n"
+        f"As planned: {fmt.usd(usd)} USD a month, {fmt.usd(million)} USD per million output "
+        f"tokens, budget {budget}."
+    )
 
 
 def _wrapped(text: str) -> list[str]:

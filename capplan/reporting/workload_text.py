@@ -29,7 +29,7 @@ def render_workload(report: WorkloadReport) -> str:
 
 
 def _service(one: ServiceReport) -> list[str]:
-    lines = [one.name]
+    lines = [one.name, *_asked(one)]
     if one.trace is not None:
         lines.extend(_trace(one.trace))
     lines.extend(_rates(one.figures, one.workload))
@@ -37,6 +37,14 @@ def _service(one: ServiceReport) -> list[str]:
     lines.extend(_sampling(one.workload))
     lines.extend(_shape(one.figures))
     return lines
+
+
+def _asked(one: ServiceReport) -> list[str]:
+    """Return what a service of several asks for beside its traffic."""
+    limits = (("TPOT", one.slo.tpot_ms), ("TTFT", one.slo.ttft_ms))
+    said = ", ".join(f"{name} {limit:g} ms" for name, limit in limits if limit is not None)
+    lines = [_row("LLM", one.target)] if one.target is not None else []
+    return [*lines, _row("Limits", said)] if said else lines
 
 
 def _row(name: str, value: str) -> str:
@@ -82,7 +90,7 @@ def _hours(hours: float) -> str:
 def _rates(figures: TrafficFigures, load: Workload) -> list[str]:
     mean, peak = figures.mean_requests_per_s, figures.peak_requests_per_s
     if mean is None or peak is None:
-        lines = [_row("Rate", "not known: a plan is made for one node of each offer")]
+        lines = [_row("Rate", "not known: a plan buys the most tokens for its budget")]
         if figures.peak_to_mean > 1:
             lines.append(_row("Peak", f"{figures.peak_to_mean:.2f} times the mean"))
         return lines

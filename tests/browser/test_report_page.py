@@ -1,10 +1,9 @@
-"""The report in a real browser, opened from a file, with every host name mapped to nowhere."""
+"""The pages in a real browser, opened from files, with every host name mapped to nowhere."""
 
 from __future__ import annotations
 
+import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,129 +12,161 @@ import pytest
 from capplan.reporting import render
 from capplan.reporting.html import figure_specs
 
-CHROMIUM = next(
-    (
-        found
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (found := shutil.which(name))
-    ),
-    None,
+pytestmark = pytest.mark.browser
+KINDS = ["plan", "compare", "profile"]
+HOSTILE = (
+    "</script><script>document.title='planted'</script><img src=x onerror=alert(1)>"
+    "\"'`${1}\u202emoc.live\u2066 {{ 7*7 }} %{x}"
 )
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs headless Chromium"),
-]
-EVIL = "<script>alert(1)</script>"
-_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--allow-file-access-from-files",
-    "--enable-logging=stderr",
-    "--virtual-time-budget=8000",
-    "--dump-dom",
-)
-_CONSOLE = re.compile(r"CONSOLE[:(]\S*\s*(.*)")
-
-# Measures the page from outside: the page's own policy lets no foreign script in.
-_FRAME = """<!doctype html><style>iframe {{ width: {width}px; height: 900px; border: 0 }}</style>
-<iframe id="f" src="page.html"></iframe><pre id="out"></pre><script>
-document.getElementById("f").addEventListener("load", function () {{
-  var page = this.contentDocument, view = this.contentWindow;
-  var text = page.querySelector(".main-svg .xtick text");
-  var widest = 0;
-  page.querySelectorAll(".main-svg").forEach(function (svg) {{
-    widest = Math.max(widest, svg.getBoundingClientRect().right);
-  }});
-  document.getElementById("out").textContent = [
-    "scroll=" + page.documentElement.scrollWidth,
-    "figure=" + Math.round(widest),
-    "page=" + view.getComputedStyle(page.body).backgroundColor,
-    "tick=" + view.getComputedStyle(text).fill
-  ].join(" ");
-}});
-</script>"""
 
 
-def _open(path: Path, profile: Path, *more: str) -> tuple[str, list[str]]:
-    """Return the document after scripts ran, and what the console said."""
-    assert CHROMIUM is not None
-    command = [CHROMIUM, *_FLAGS, f"--user-data-dir={profile}", *more, path.as_uri()]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    return run.stdout, _CONSOLE.findall(run.stderr)
-
-
-def _measure(folder: Path, width: int, *more: str) -> dict[str, str]:
-    frame = folder / "frame.html"
-    frame.write_text(_FRAME.format(width=width), encoding="utf-8")
-    document, _ = _open(frame, folder / "profile", *more)
-    match = re.search(r'<pre id="out">(.*?)</pre>', document)
-    assert match is not None
-    return dict(re.findall(r"(\w+)=(rgb\([^)]*\)|\S+)", match.group(1)))
-
-
-@pytest.fixture
-def page(tmp_path: Path, sample_plans: Any) -> Path:
-    path = tmp_path / "page.html"
-    path.write_text(render(sample_plans.make_plan(), "html"), encoding="utf-8")
+@pytest.fixture(scope="session")
+def evil(tmp_path_factory: pytest.TempPathFactory, sample_plans: Any) -> Path:
+    """A page all of whose names are hostile."""
+    names = dict.fromkeys(
+        ("target", "draft", "gpu_name", "provider", "instance", "launch", "tier_note"), HOSTILE
+    )
+    option = sample_plans.make_option(**names, id=HOSTILE, warnings=(HOSTILE,))
+    schedule = sample_plans.length_schedule(target=HOSTILE, reason=HOSTILE, notes=(HOSTILE,))
+    plan = sample_plans.make_plan(
+        options=(option, *sample_plans.other_options()),
+        baseline=sample_plans.make_baseline(target=HOSTILE),
+        advice=(HOSTILE,),
+        schedules=(schedule,),
+        profiles=(HOSTILE,),
+    )
+    path = tmp_path_factory.mktemp("evil") / "evil.html"
+    path.write_text(render(plan, "html"), encoding="utf-8")
     return path
 
 
-def test_the_page_draws_its_figures_without_a_complaint(page: Path, sample_plans: Any) -> None:
-    document, console = _open(page, page.parent / "profile")
-    assert console == []
-    figures = figure_specs(sample_plans.make_plan())
-    assert len(re.findall(r'<svg class="main-svg"', document)) >= len(figures)
-    assert "planned: 22" in document
-    assert len(re.findall(r"<button[^>]*hidden", document)) == 0
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_opens_without_a_complaint_or_a_request(
+    browser: Any, pages: Path, kind: str
+) -> None:
+    browser.open(pages / f"{kind}.html")
+    assert browser.complaints() == []
+    assert browser.requests() == []
 
 
-def test_the_policy_stops_what_is_planted_into_the_page(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
+def test_every_figure_of_a_plan_is_drawn(browser: Any, pages: Path, sample_plans: Any) -> None:
+    browser.open(pages / "plan.html")
+    drawn = browser.value(
+        "[...document.querySelectorAll('[data-figure]')].map("
+        "(place) => place.querySelectorAll('.main-svg path, .main-svg text').length)"
+    )
+    assert len(drawn) == len(figure_specs(sample_plans.make_plan()))
+    assert min(drawn) > 10
+    assert "planned: 22" in browser.value("document.body.innerHTML")
+    hidden = "document.querySelectorAll('button[hidden], [data-what-if][hidden]').length"
+    assert browser.value(hidden) == 0
+
+
+def test_the_policy_stops_what_is_planted_into_the_page(browser: Any, pages: Path) -> None:
     planted = (
         '<img src="https://example.invalid/x.png"><script>document.title = "planted"</script>'
         '<script>fetch("https://example.invalid/")</script></main>'
     )
-    page.write_text(text.replace("</main>", planted, 1), encoding="utf-8")
-    document, console = _open(page, page.parent / "profile")
-    assert "<title>planted</title>" not in document
-    assert sum("Content Security Policy" in line for line in console) == 3
+    path = pages / "planted.html"
+    text = (pages / "plan.html").read_text(encoding="utf-8")
+    path.write_text(text.replace("</main>", planted, 1), encoding="utf-8")
+    browser.open(path)
+    assert browser.value("document.title") != "planted"
+    assert sum("Content Security Policy" in line for line in browser.complaints()) == 3
+    assert browser.requests() == []
 
 
-def test_a_hostile_name_runs_nowhere(page: Path, sample_plans: Any) -> None:
-    option = sample_plans.make_option(target=EVIL, draft=EVIL, gpu_name=EVIL, launch=EVIL)
-    plan = sample_plans.make_plan(options=(option, *sample_plans.other_options()))
-    page.write_text(render(plan, "html"), encoding="utf-8")
-    document, console = _open(page, page.parent / "profile")
-    assert console == []
-    assert len(re.findall(r"<script\b", document)) == 4
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in document
+def test_hostile_names_run_nowhere_and_turn_nothing_around(browser: Any, evil: Path) -> None:
+    browser.open(evil)
+    assert browser.complaints() == []
+    assert browser.requests() == []
+    assert browser.value("document.title") != "planted"
+    assert browser.value("document.querySelectorAll('img').length") == 0
+    shown = browser.value("document.body.innerText")
+    assert "<img src=x onerror=alert(1)>" in shown
+    assert "{{ 7*7 }}" in shown
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b-\u200f]", shown)
+    carried = browser.value("JSON.parse(document.getElementById('plan').textContent)")
+    assert carried["options"][0]["target"] == HOSTILE
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_the_page_never_scrolls_sideways(page: Path, width: int) -> None:
-    seen = _measure(page.parent, width)
-    assert int(seen["scroll"]) <= width
-    assert int(seen["figure"]) <= width
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_never_scrolls_sideways(browser: Any, pages: Path, kind: str, width: int) -> None:
+    browser.open(pages / f"{kind}.html", width=width)
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    rights = "[...document.querySelectorAll('svg')].map((e) => e.getBoundingClientRect().right)"
+    assert browser.value(f"Math.max(0, ...{rights})") <= width
 
 
-def test_page_and_figures_follow_the_dark_scheme(page: Path) -> None:
-    light = _measure(page.parent, 800)
-    dark = _measure(page.parent, 800, "--blink-settings=preferredColorScheme=0")
-    assert light["page"] == "rgb(245, 247, 249)"
-    assert dark["page"] == "rgb(16, 21, 27)"
-    assert light["tick"] != dark["tick"]
+def test_page_and_figures_follow_the_dark_scheme(browser: Any, pages: Path) -> None:
+    seen = {}
+    for scheme in ("light", "dark"):
+        browser.open(pages / "plan.html", media={"prefers-color-scheme": scheme})
+        seen[scheme] = browser.value(
+            "[getComputedStyle(document.body).backgroundColor,"
+            "getComputedStyle(document.querySelector('.main-svg .xtick text')).fill]"
+        )
+    assert seen["light"][0] == "rgb(245, 247, 249)"
+    assert seen["dark"][0] == "rgb(16, 21, 27)"
+    assert seen["light"][1] != seen["dark"][1]
 
 
-def test_the_page_prints_its_figures(page: Path) -> None:
-    pdf = page.with_suffix(".pdf")
-    _open(page, page.parent / "profile", f"--print-to-pdf={pdf}")
-    content = pdf.read_bytes()
+def test_a_page_prints_its_figures_light(browser: Any, pages: Path) -> None:
+    browser.open(pages / "plan.html", media={"prefers-color-scheme": "dark"})
+    content = browser.pdf()
     assert content.startswith(b"%PDF-")
-    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 12
+    assert 4 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 16
+
+
+def test_without_script_every_number_stands_in_a_table(browser: Any, pages: Path) -> None:
+    browser.open(pages / "plan.html", script=False)
+    shown = browser.send("DOM.getDocument", depth=-1)["root"]
+    text = json.dumps(shown)
+    for figure in ("1.43x", "11,651 USD", "Figures and controls need JavaScript"):
+        assert figure in text
+    page = (pages / "plan.html").read_text(encoding="utf-8")
+    markup = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+    for place in re.findall(r'data-figure="[^"]+"', markup):
+        after = markup[markup.index(place) :]
+        assert "<table" in after[: after.index("</section>")], place
+    assert re.search(r"<section[^>]*data-what-if[^>]* hidden>", markup)
+
+
+def test_the_copy_button_copies_the_launch_text(
+    browser: Any, pages: Path, sample_plans: Any
+) -> None:
+    browser.open(pages / "plan.html")
+    # A page of its own may not be given the clipboard: what is selected and copied is looked at.
+    browser.value(
+        "window.copied = []; document.addEventListener('copy', () => window.copied.push("
+        "document.activeElement.value ?? ''), true);"
+        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: (text) => {"
+        "window.copied.push(text); return Promise.resolve(); }}}); 0"
+    )
+    browser.click("[data-copy='launch-1']")
+    launch = sample_plans.make_option().launch
+    assert browser.value("window.copied") == [launch]
+    button = "document.querySelector(\"[data-copy='launch-1']\").textContent"
+    assert browser.value(button) == "Copied"
+
+
+def test_copying_falls_back_where_the_clipboard_is_refused(
+    browser: Any, pages: Path, sample_plans: Any
+) -> None:
+    browser.open(pages / "plan.html")
+    browser.value(
+        "window.copied = []; document.addEventListener('copy', () => window.copied.push("
+        "document.activeElement.value), true);"
+        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: () => "
+        "Promise.reject(new Error('refused'))}}); 0"
+    )
+    browser.click("[data-copy='launch-1']")
+    assert browser.value("new Promise((d) => setTimeout(() => d(window.copied), 100))") == [
+        sample_plans.make_option().launch
+    ]
+
+
+def test_a_page_is_light_enough_to_send(pages: Path) -> None:
+    for kind in KINDS:
+        assert (pages / f"{kind}.html").stat().st_size <= 6_000_000

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from capplan.reporting import render
-from capplan.reporting.html import figure_specs, script_json
+from capplan.reporting.html import figure_specs
+from capplan.reporting.page import script_json
 from capplan.schema.plan import Plan
 
 EVIL = "<script>alert(1)</script>"
@@ -59,7 +60,7 @@ def test_the_policy_forbids_every_connection(page: str) -> None:
 def test_the_policy_names_the_hash_of_every_script_and_no_other(page: str) -> None:
     bodies = [body for attributes, body in _SCRIPT.findall(page) if not attributes]
     hashes = {base64.b64encode(hashlib.sha256(b.encode()).digest()).decode() for b in bodies}
-    assert len(bodies) == 2
+    assert len(bodies) == 5
     assert set(re.findall(r"'sha256-([^']+)'", _policy(page))) == hashes
 
 
@@ -78,16 +79,22 @@ def test_the_page_carries_the_plan(page: str, sample_plans: Any) -> None:
 def test_sections_come_in_order(page: str) -> None:
     ids = re.findall(r'<h2 id="([^"]+)"', page)
     assert ids == [
+        "decision-1",
         "plan-1",
-        "advice",
+        "what-if-1",
+        "checks-1",
         "cost-1",
+        "sensitivity",
         "apis",
         "load-1",
         "lengths-1",
         "alternatives",
+        "memory-1",
         "rejections",
-        "guide-1",
         "assumptions",
+        "origins-1",
+        "method",
+        "guide-1",
     ]
 
 
@@ -107,7 +114,7 @@ def test_a_hostile_name_is_text_everywhere(evil_plan: Plan) -> None:
     page = render(evil_plan, "html")
     assert EVIL not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert len(_SCRIPT.findall(page)) == 4
+    assert len(_SCRIPT.findall(page)) == 7
 
 
 def test_a_hostile_name_is_text_in_figures_too(evil_plan: Plan) -> None:
@@ -157,3 +164,34 @@ def test_the_heading_keeps_numbers_with_their_signs(sample_plans: Any) -> None:
     verdict = plan.verdict.model_copy(update={"sentence": "Speculate, N = 4: 50 % cheaper."})
     page = render(plan.model_copy(update={"verdict": verdict}), "html")
     assert "N\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}4: 50\N{NO-BREAK SPACE}% cheaper" in page
+
+
+def test_every_number_is_in_a_table_or_list_that_leads_to_its_origin(page: str) -> None:
+    markup = _SCRIPT.sub("", page)
+    for section in re.findall(r"<section.*?</section>", markup, re.DOTALL):
+        if 'id="rejections"' in section or 'id="sensitivity"' in section:
+            continue
+        if re.search(r'class="(?:num|value)', section):
+            assert 'class="traced"' in section, section[:200]
+    links = re.findall(r'href="#(origin-[^"]+)"', markup)
+    assert set(links) <= set(re.findall(r'id="(origin-[^"]+)"', markup))
+
+
+def test_both_schemes_draw_the_same_figures(sample_plans: Any) -> None:
+    for schemes in figure_specs(sample_plans.make_plan()).values():
+        light, dark = (json.dumps(schemes[one]["data"]) for one in ("light", "dark"))
+        assert light != dark
+        assert len(schemes["light"]["data"]) == len(schemes["dark"]["data"])
+        assert "#0b6e5f" not in dark
+
+
+def test_a_page_of_two_hundred_options_stays_light(sample_plans: Any) -> None:
+    plan = sample_plans.make_plan()
+    many = tuple(
+        # the planner gives five options a target, and those on the front, a curve over the load
+        option.model_copy(update={"load_curve": option.load_curve if place < 20 else ()})
+        for place, option in enumerate(plan.options * 40)
+    )
+    page = render(plan.model_copy(update={"options": many}), "html")
+    assert len(page.encode()) <= 6_000_000
+    assert "190 more options" in page

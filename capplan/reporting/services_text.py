@@ -1,0 +1,70 @@
+"""Several services as text: what each way to place them costs, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from capplan.reporting import formatting as fmt
+from capplan.schema.fleet import FleetWay, ServiceFleet, ServicePart
+
+_HEADS = {
+    "apart": "Apart, each on replicas of its own",
+    "shared": "Shared, all of one LLM on the same replicas",
+    "grouped": "In groups",
+}
+
+
+def services_lines(fleet: ServiceFleet | None) -> Iterator[str]:
+    """Yield the section; nothing for a plan of one service."""
+    if fleet is None:
+        return
+    yield f"Services, {fmt.usd(fleet.budget_usd_per_month)} USD a month for all of them:"
+    for place, way in enumerate(fleet.ways):
+        yield _way(way, cheapest=place == 0 and len(fleet.ways) > 1)
+        yield from (line for part in way.parts for line in _part(part))
+    yield from _why(fleet)
+    for one in fleet.unplaced:
+        yield f"  Not {'together' if len(one.services) > 1 else 'at all'}: "
+        yield f"    {' + '.join(one.services)}: {one.why}"
+    yield from (f"  Note: {note}" for note in fleet.notes)
+    if fleet.ways and len(fleet.ways[0].parts) > 1:
+        yield "  Launch texts of all parts: --format json, fleet.ways[0].parts"
+
+
+def _way(way: FleetWay, *, cheapest: bool) -> str:
+    mark = ", the cheapest" if cheapest else ""
+    above = "" if way.within_budget else ", above the budget"
+    return f"  {_HEADS[way.sharing]}: {fmt.usd_interval(way.usd_per_month)} a month{mark}{above}"
+
+
+def _part(part: ServicePart) -> Sequence[str]:
+    draft = "no speculation"
+    if part.num_speculative_tokens:
+        name = (part.draft or part.method.value).rsplit("/", 1)[-1]
+        draft = f"{name} N = {part.num_speculative_tokens}"
+    replicas = f"{part.replicas} replica{'s' if part.replicas > 1 else ''}"
+    return (
+        f"    {' + '.join(part.services)}: {part.target.rsplit('/', 1)[-1]} with {draft}, "
+        f"{replicas} of {part.tensor_parallel} x {part.gpu_name}, {part.provider}",
+        f"      {fmt.usd_interval(part.usd_per_month)} a month, "
+        f"{fmt.usd(part.usd_per_month_unused)} of it unused (whole replicas and nodes);",
+        f"      {fmt.usd_interval(part.usd_per_million_output_tokens)} per million output tokens; "
+        f"TPOT {fmt.number(part.tpot_ms.mid)} ms{_limit(part.slo.tpot_ms)}, TTFT "
+        f"{fmt.number(part.ttft_ms.mid)} ms{_limit(part.slo.ttft_ms)}",
+    )
+
+
+def _limit(limit_ms: float | None) -> str:
+    return "" if limit_ms is None else f" (limit {limit_ms:g})"
+
+
+def _why(fleet: ServiceFleet) -> Iterator[str]:
+    if not fleet.causes:
+        return
+    difference = sum(cause.usd_per_month for cause in fleet.causes)
+    more = "more" if difference > 0 else "less"
+    yield f"  Why shared costs {fmt.usd(abs(difference))} USD {more} than apart:"
+    for cause in fleet.causes:
+        sign = "+" if cause.usd_per_month > 0 else "-"
+        usd = f"{sign}{fmt.usd(abs(cause.usd_per_month))}"
+        yield f"  {usd:>10}  {cause.cause}: {cause.said}"
