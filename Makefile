@@ -20,7 +20,7 @@ DEMO_RENTED_TARGET ?= meta-llama/Llama-3.1-8B-Instruct
 DEMO_MINUTES ?= $(if $(wildcard $(PROFILE)),0.5,2)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-vllm test-ray bench lint check format device-wheels clean
+.PHONY: help demo test test-vllm test-ray bench docs coverage lint check format device-wheels clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,8 +56,19 @@ test-ray: ## Run the tests that need a real Ray cluster, in an environment of th
 	python=$$(tools/ray_environment.sh $(PYTHON)) && \
 		PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 "$$python" -m pytest -m ray tests/ray
 
-bench: $(VENV)/.dev ## Print how fast plans are searched, beside other tools' figures
+bench: $(VENV)/.dev ## Print how fast plans are searched, beside other tools' figures, and how fast a report is drawn
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/search.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/report.py
+
+coverage: $(VENV)/.dev ## Run the tests and say which branches they leave out
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report --fail-under=90
+
+docs: $(VENV)/.dev ## Build the documentation as a site, into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "Written: file://$(CURDIR)/site/index.html"
 
 lint: $(VENV)/.dev ## Style, types and import contracts
 	$(BIN)/ruff check .
@@ -78,8 +89,8 @@ device-wheels: $(VENV)/.created ## Fetch what tools/device_check.sh may miss on 
 		-r tools/device_requirements.txt -d wheels
 
 clean: ## Remove the virtual environment, caches and what the demo wrote
-	rm -rf $(VENV) build dist wheels .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
-		.hypothesis capplan-*.html capplan-*.json capplan-*.npz
+	rm -rf $(VENV) build dist wheels site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache \
+		.hypothesis .coverage* capplan-*.html capplan-*.json capplan-*.npz
 	find capplan profiler tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.created:

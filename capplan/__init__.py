@@ -6,7 +6,6 @@ The public names are loaded on first use, so that ``import capplan`` stays light
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 __version__ = "0.1.0"
 
@@ -22,6 +21,7 @@ _PUBLIC = {
     "MemoryRequest": "capplan.schema.memory",
     "MemoryUse": "capplan.schema.memory",
     "Method": "capplan.schema.pairing",
+    "NamedWorkload": "capplan.schema.services",
     "Plan": "capplan.api.notebook",
     "PlanAnswers": "capplan.schema.answers",
     "PlanOption": "capplan.schema.plan",
@@ -55,6 +55,7 @@ _PUBLIC = {
     "load_llm": "capplan.api.llms",
     "load_plan": "capplan.api.notebook",
     "load_profile": "capplan.profiles.store",
+    "load_services": "capplan.api.workloads",
     "load_workload": "capplan.api.workloads",
     "migrate": "capplan.api.launching",
     "pair": "capplan.api.pairs",
@@ -76,7 +77,7 @@ _PUBLIC = {
 __all__ = ["__version__", *sorted(_PUBLIC)]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:  # typed in __init__.pyi; importing typing takes longer
     """Import a public name on first use (PEP 562)."""
     if name not in _PUBLIC:
         msg = f"module 'capplan' has no attribute {name!r}"

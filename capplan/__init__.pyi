@@ -44,6 +44,7 @@ from capplan.api.what_if import (
     whatif as whatif,
 )
 from capplan.api.workloads import (
+    load_services as load_services,
     load_workload as load_workload,
     save_workload as save_workload,
 )
@@ -80,7 +81,10 @@ from capplan.schema.schedule import (
     LengthSchedule as LengthSchedule,
     Simulation as Simulation,
 )
-from capplan.schema.services import Services as Services
+from capplan.schema.services import (
+    NamedWorkload as NamedWorkload,
+    Services as Services,
+)
 from capplan.schema.serving_load import ServingLoad as ServingLoad
 from capplan.schema.workload import (
     Slo as Slo,

@@ -1,7 +1,1 @@
 """Numbers to a sentence and a remedy."""
-
-from __future__ import annotations
-
-from capplan.advice.rules import advise
-
-__all__ = ["advise"]

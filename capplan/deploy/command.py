@@ -46,9 +46,12 @@ def _line(words: tuple[str, ...]) -> str:
 
 @lru_cache(1024)
 def comment(text: str) -> str:
-    """Return a text as comment lines of a shell, of Python and of YAML."""
+    """Return a text as comment lines of a shell, of Python and of YAML.
+
+    Whatever one of the three takes for the end of a line becomes a blank.
+    """
     return textwrap.fill(
-        text,
+        " ".join(text.split()),
         COMMENT_WIDTH,
         initial_indent="# ",
         subsequent_indent="#   ",

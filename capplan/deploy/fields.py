@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 from capplan.deploy.settings import Settings
 from capplan.deploy.versions import EngineVersion, Minor
@@ -51,7 +52,7 @@ class Field:
     @property
     def flag(self) -> str:
         """Return the flag of the server."""
-        return "--" + self.key.replace("_", "-")
+        return _hyphened(self.key)
 
 
 _ENGINE, _SPECULATIVE, _SERVER = Place.ENGINE, Place.SPECULATIVE, Place.SERVER
@@ -139,12 +140,15 @@ def speculative_key_known(key: str, version: EngineVersion) -> bool:
 
 def values_at(settings: Settings, version: EngineVersion, place: Place) -> dict[str, Plain]:
     """Return keyword and value of everything that a version is told at one place."""
-    found: dict[str, Plain] = {}
-    for field in FIELDS:
-        value = getattr(settings, field.name)
-        if field.place is place and value is not None and field.held_by(version):
-            found[field.key] = value
-    return found
+    found = {key: getattr(settings, name) for name, key in _told(version, place)}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+@cache
+def _told(version: EngineVersion, place: Place) -> tuple[tuple[str, str], ...]:
+    """Return attribute and keyword of every field that a version has at one place."""
+    held = (field for field in FIELDS if field.place is place and field.held_by(version))
+    return tuple((field.name, field.key) for field in held)
 
 
 def engine_keywords(settings: Settings, version: EngineVersion) -> dict[str, Plain]:
@@ -158,7 +162,12 @@ def engine_keywords(settings: Settings, version: EngineVersion) -> dict[str, Pla
 
 def flags(keywords: Mapping[str, Plain]) -> list[list[str]]:
     """Return a flag with its words for every keyword."""
-    return [_flag("--" + key.replace("_", "-"), value) for key, value in keywords.items()]
+    return [_flag(_hyphened(key), value) for key, value in keywords.items()]
+
+
+@cache
+def _hyphened(key: str) -> str:
+    return "--" + key.replace("_", "-")
 
 
 def _flag(flag: str, value: Plain) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from capplan.deploy.graph_sizes import graph_sizes
 from capplan.deploy.lengths import Lengths, longest
@@ -220,6 +221,7 @@ def context_limit(workload: Workload, max_context: int | None = None) -> int:
     return limit if max_context is None else min(limit, max_context)
 
 
+@lru_cache(16)
 def _tail_tokens(workload: Workload) -> float:
     lengths = (prompt_distribution(workload), output_distribution(workload))
     return sum(float(quantile_tokens(one, _TAIL)) for one in lengths)

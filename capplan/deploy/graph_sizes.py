@@ -8,7 +8,7 @@ docs/method/cuda-graphs.md
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from capplan.deploy.lengths import Lengths, widest_batches
 from capplan.estimate.cuda_graphs import (
@@ -22,6 +22,7 @@ _COUNTS = (1, 2, 4, *range(8, 256, 8))
 _COARSE_STEP = 16
 
 
+@lru_cache(1024)
 def graph_sizes(
     max_num_seqs: int,
     num_speculative_tokens: int,

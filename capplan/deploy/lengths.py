@@ -27,7 +27,7 @@ def parse_lengths(text: str) -> Lengths:
     """
     try:
         given = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise RequestError(f"Lengths by batch are not JSON: {error}.", _SHAPE) from error
     if not isinstance(given, list) or not all(_is_triple(row) for row in given):
         raise RequestError(f"Lengths by batch have another shape: {text[:80]}.", _SHAPE)

@@ -129,14 +129,14 @@ def _plain_json(text: str) -> object:
     """Return a dotted value as the engine reads it: JSON where it is, else a text."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
 def _json(item: Item, text: str) -> dict[str, object]:
     try:
         read = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise RequestError(
             f"{item.flag} holds no JSON: {error}.",
             "Put it in single quotes, with double quotes inside: "

@@ -7,6 +7,7 @@ from typing import Literal
 
 from capplan.deploy.command import render_command
 from capplan.deploy.kubernetes import render_kubernetes
+from capplan.deploy.names import check_names
 from capplan.deploy.notes import launch_notes
 from capplan.deploy.python_text import render_python
 from capplan.deploy.settings import Settings
@@ -63,7 +64,13 @@ def write_launch(
         Facts of the target, where they are known.
     counted
         How the drafts of the plan's acceptance were drawn; None where nobody says.
+
+    Raises
+    ------
+    RequestError
+        For a name that no quoting makes harmless.
     """
+    check_names(settings)
     notes = launch_notes(settings, version, temperature, target, counted)
     if form is Form.PYTHON:
         text = render_python(settings, version, notes, temperature=temperature)

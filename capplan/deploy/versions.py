@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from capplan.errors import RequestError
 from capplan.schema.pairing import Method
@@ -38,6 +39,7 @@ class EngineVersion:
         return f"vLLM {self.short}"
 
 
+@lru_cache(32)
 def parse_version(engine: str) -> EngineVersion:
     """Read ``vllm==0.33``, ``vllm==0.33.0``, ``0.33`` or ``v0.33.0``.
 

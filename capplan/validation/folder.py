@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from capplan.errors import FactsError
+from capplan.errors import FactsError, UnreadableFileError
+from capplan.inputs.limits import PUBLISHED
+from capplan.inputs.tables import read_table
 from capplan.validation.rows import (
     OK,
     AcceptanceRow,
@@ -66,22 +66,24 @@ def read_published(folder: Path) -> PublishedRows:
 def _read(path: Path, kind: type[R], problems: list[str]) -> tuple[R, ...]:
     if not path.is_file():
         return ()
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FactsError(f"{path}: cannot be read: {error}.", _REMEDY) from error
-    reader = csv.DictReader(io.StringIO(text, newline=""))
     rows: list[R] = []
-    for cells in reader:
-        where = f"{path.name}:{reader.line_num}"
-        rows.append(_row(kind, cells, where, problems))
+    header: list[str] = []
+    try:
+        for number, cells in read_table(path, PUBLISHED):
+            if not header:
+                header = cells
+            elif cells:
+                named = dict(zip(header, cells, strict=False))
+                rows.append(_row(kind, named, f"{path.name}:{number}", problems))
+    except UnreadableFileError as error:
+        raise FactsError(f"{path}: cannot be read: {error.reason}.", _REMEDY) from error
     return tuple(rows)
 
 
-def _row(kind: type[R], cells: dict[str, str | None], where: str, problems: list[str]) -> R:
+def _row(kind: type[R], cells: dict[str, str], where: str, problems: list[str]) -> R:
     values: dict[str, Any] = {}
     for column in fields(kind):
-        text = (cells.get(column.name) or "").strip()
+        text = cells.get(column.name, "").strip()
         if isinstance(column.default, str):
             values[column.name] = text
         else:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from capplan.advice.guide import points
 from capplan.advice.guide.from_plan import plan_situation
-from capplan.advice.guide.from_profile import profile_situation
 from capplan.advice.guide.situation import Judged, Situation, Symptom
-from capplan.estimate.evidence import ProfileEvidence
 from capplan.schema.audit import GuidePoint, GuideTopic, PointState
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pairing import AcceptanceFact
 from capplan.schema.plan import Plan
+
+if TYPE_CHECKING:
+    from capplan.estimate.evidence import ProfileEvidence
 
 _STATES: Mapping[bool | None, PointState] = {
     True: PointState.KEPT,
@@ -153,5 +155,7 @@ def guide_checklist(
 
 def profile_checklist(evidence: ProfileEvidence) -> tuple[GuidePoint, ...]:
     """Return every rule applied to a profile."""
+    from capplan.advice.guide.from_profile import profile_situation
+
     situation = profile_situation(evidence)
     return tuple(rule.applied(situation) for rule in RULES)
