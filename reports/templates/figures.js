@@ -31,7 +31,10 @@
 
   const places = [...document.querySelectorAll("[data-figure]")];
   const waiting = new Set(places);
-  const whenIdle = window.requestIdleCallback ?? ((next) => window.setTimeout(next, 1));
+  const PATIENCE_MS = 200;
+  const whenIdle = window.requestIdleCallback
+    ? (next) => window.requestIdleCallback(next, { timeout: PATIENCE_MS })
+    : (next) => window.setTimeout(next, 1);
   const schemeNow = (printing) => (dark.matches && !printing ? "dark" : "light");
 
   function drawAll(printing) {
