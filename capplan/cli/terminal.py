@@ -59,8 +59,10 @@ class GuardedStream:
         self.encoding = stream.encoding
         self.errors = stream.errors
 
-    def write(self, text: str) -> int:
-        """Write a text, made visible."""
+    def write(self, text: str | bytes) -> int:
+        """Write a text, made visible; click hands shell completion over as bytes."""
+        if isinstance(text, bytes):
+            text = text.decode(errors="surrogateescape")
         self._stream.write(_encodable(visible(text), self.encoding))
         return len(text)
 
