@@ -214,11 +214,13 @@ def test_control_c_stops_children_and_keeps_what_is_finished(runs, command, plan
         'if Path.cwd().name[0] == "a":\n    ' + ANSWERS.replace("\n", "\n    ") + "\nelse:" + WAITS
     )
     folder = runs.folder_of(plan("b"))
-    done = runs.folder_of(plan("a")) / "result.json"
+
+    def a_ended() -> bool:
+        return any(event.what == "ended" for event in runs.events)
 
     def press() -> None:
         pids_in(folder)
-        wait_for(done.is_file)
+        wait_for(a_ended)
         os.kill(os.getpid(), signal.SIGINT)
 
     presser = threading.Thread(target=press)
