@@ -12,6 +12,7 @@ import gc
 import sys
 from collections.abc import Iterable
 from decimal import Decimal
+from enum import Enum
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -66,7 +67,10 @@ def _any(changes: Iterable[bool]) -> bool:
 
 def _graft_class(old: type, new: type) -> bool:
     changed = False
-    for name, value in vars(new).items():
+    of_class = vars(new).items()
+    if issubclass(new, Enum):  # its members cannot be replaced, and are the same
+        of_class = {name: value for name, value in of_class if _functions(value)}.items()
+    for name, value in of_class:
         if name == _FIELDS:
             factories = ((getattr(old, _FIELDS)[each].default_factory, field.default_factory)
                          for each, field in value.items())  # fmt: skip
@@ -165,7 +169,7 @@ class Remembered:
             if _depends(str(one.__module__))
         }
         return cls(
-            tuple(one for one in alive if isinstance(one, kind) and _depends(str(one.__module__))),
+            tuple(one for one in alive if type(one) is kind and _depends(str(one.__module__))),
             tuple((one, name) for one in alive for name in names.get(type(one), ())),
         )
 

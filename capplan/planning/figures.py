@@ -105,7 +105,7 @@ class Figures:
         grid, errors = self.evaluated.grid, self.errors
         h, n = self.hardware_index, self.n_index
         fits = np.flatnonzero(grid.fits_memory[h, n])
-        speedups = (grid.tokens_per_round[:, None] / grid.round_ratio[h])[:, fits]
+        speedups = grid.speedup[h][:, fits]
         best, most = speedups.argmax(axis=0), speedups.max(axis=0)
         rate = grid.throughput[h, n, fits]
         guide = grid.guide_at(np.array([h]), np.array([n]))[0, fits]

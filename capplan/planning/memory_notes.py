@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from capplan.estimate.kvcache import kv_bytes_per_gpu_token
@@ -43,11 +44,12 @@ def memory_notes(
 def _uncounted_draft(memory: MemoryPlan, allots: EngineMemory) -> str:
     if allots.counts_draft:
         return ""
+    # rounded down: a hundredth above it is a share at which memory runs out
+    most = math.floor(_utilisation_without_draft(memory) * 100) / 100
     return (
         "This version sizes the KV pool before the draft is counted: its weights "
         f"({_gib(float(memory.draft_weight_bytes))} GiB) and its KV come on top. Start it "
-        f"with --utilisation {_utilisation_without_draft(memory):.2f} at most, or take 0.9 "
-        "or newer."
+        f"with --utilisation {most:.2f} at most, or take 0.9 or newer."
     )
 
 

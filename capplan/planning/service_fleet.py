@@ -96,20 +96,9 @@ def place_services(inputs: PlanInputs, request: PlanRequest) -> PlacedFleet:
     """
     placer = _Placer(inputs, request)
     groups = groups_by_target(request)
-    ways: dict[Sharing, Way] = {}
     apart = placer.all_of([(one,) for group in groups for one in group])
-    if apart is not None:
-        ways["apart"] = apart
-    if any(len(group) > 1 for group in groups):
-        shared = placer.all_of(groups)
-        if shared is not None:
-            ways["shared"] = shared
-        grouped = placer.all_of(
-            [part for group in groups for part in placer.cheapest_partition(group)]
-        )
-        cheapest = min(map(way_usd, ways.values()), default=float("inf"))
-        if grouped is not None and way_usd(grouped) < cheapest * (1.0 - _SAME_USD):
-            ways["grouped"] = grouped
+    # shared requests are averaged, which would hide the one that cannot be served even alone
+    ways = {} if apart is None else placer.ways(apart, groups)
     return PlacedFleet(
         ways=ways,
         loosest=placer.loosest(ways),
@@ -172,10 +161,9 @@ class _Placer:
         apart = {part.names: part for part in ways.get("apart", ())}
         for part in ways.get("shared", ()):
             slo = combined_slo(part.services, max, all_state_it=True)
-            own = (apart.get(frozenset({one.name})) for one in part.services)
+            own = (apart[frozenset({one.name})] for one in part.services)
             for placed in (part, *own):
-                if placed is not None:
-                    found[placed.names] = self._at(placed, slo)
+                found[placed.names] = self._at(placed, slo)
         return found
 
     def _at(self, part: PlacedServices, slo: Slo) -> PlacedServices:
@@ -184,14 +172,25 @@ class _Placer:
         found = self._search(part.services, part.request.model_copy(update={"slo": slo}))
         return part if isinstance(found, Unplaced) else found
 
-    def cheapest_partition(self, group: Group) -> list[Group]:
-        """Return the grouping whose parts cost least together."""
-        ways: list[list[Group]] = [[(one,) for one in group], [group]]
+    def ways(self, apart: Way, groups: Sequence[Group]) -> dict[Sharing, Way]:
+        """Return the services apart, shared, and in groups where that is cheaper than both."""
+        found: dict[Sharing, Way] = {"apart": apart}
+        if all(len(group) == 1 for group in groups):
+            return found
+        shared = self.all_of(groups)
+        if shared is not None:
+            found["shared"] = shared
+        grouped = tuple(part for group in groups for part in self.cheapest_grouping(group))
+        if way_usd(grouped) < min(map(way_usd, found.values())) * (1.0 - _SAME_USD):
+            found["grouped"] = grouped
+        return found
+
+    def cheapest_grouping(self, group: Group) -> Way:
+        """Return the parts that cost least together; all apart is one of the ways to group."""
+        splits: list[list[Group]] = [[(one,) for one in group], [group]]
         if len(group) <= MOST_GROUPED:
-            ways = list(partitions(group))
-        bills = [self.all_of(way) for way in ways]
-        known = [(way_usd(bill), place) for place, bill in enumerate(bills) if bill is not None]
-        return ways[min(known)[1]] if known else ways[0]
+            splits = list(partitions(group))
+        return min(filter(None, map(self.all_of, splits)), key=way_usd)
 
     def request_of(self, services: Group) -> PlanRequest:
         """Return the request of some services that share replicas, at any budget."""

@@ -13,7 +13,7 @@ from capplan.economics.bill import LARGEST_BILL_USD
 from capplan.planning.candidates import Candidate
 from capplan.planning.inputs import PlanInputs
 from capplan.planning.peaks import sized_for_peak
-from capplan.planning.planner import find
+from capplan.planning.planner import Found, find
 from capplan.planning.pricing import Load
 from capplan.planning.scenarios import Scenario, best_choices
 from capplan.schema.answers import WayOut
@@ -49,22 +49,22 @@ class _Search:
     inputs: PlanInputs
     request: PlanRequest
 
-    def best(self, slo: Slo | None = None, budget_usd: float | None = None) -> Candidate | None:
-        """Return the best candidate at other limits or another budget."""
-        changes: dict[str, object] = {"slo": self.request.slo if slo is None else slo}
-        if budget_usd is not None:
-            changes["budget_usd_per_month"] = budget_usd
-        found = find(self.inputs, sized_for_peak(self.request.model_copy(update=changes)))
+    def best(self, slo: Slo | None = None) -> Candidate | None:
+        """Return the best candidate within the budget, at other limits where some are given."""
+        found = self._found(self.request.slo if slo is None else slo)
         if found.found is None or not found.order.size:
             return None
         return found.found.candidate(int(found.order[0]))
 
     def cheapest(self, slo: Slo) -> Candidate | None:
         """Return the candidate of the smallest bill, whatever the budget."""
-        found = find(self.inputs, sized_for_peak(self.request.model_copy(update={"slo": slo})))
+        found = self._found(slo)
         if found.found is None:
             return None
         return found.found.candidate(int(np.argmin(found.found.columns.usd_month)))
+
+    def _found(self, slo: Slo) -> Found:
+        return find(self.inputs, sized_for_peak(self.request.model_copy(update={"slo": slo})))
 
     def by_budget(self) -> Iterator[WayOut]:
         """Yield the budget of the cheapest plan within the limits."""

@@ -145,8 +145,9 @@ def _short(report: PairReport) -> str:
         return f"padded embedding, difference {report.difference:,}."
     if report.usable is False:
         engine = report.engine.partition("==")[0]
-        texts = (a.text for a in report.engines if a.engine.partition("==")[0] == engine)
-        return next(texts, report.sentence)
+        answers = [a for a in report.engines if a.engine.partition("==")[0] == engine]
+        # an engine that has the method may still stop at these parallel sizes or lengths
+        return next((a.text for a in answers if a.accepts is False), report.sentence)
     named = report.verdict.value.replace("_", " ")
     facts = report.vocabulary
     if facts.evidence is Evidence.OWN:

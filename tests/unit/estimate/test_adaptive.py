@@ -132,6 +132,9 @@ def test_requests_beyond_the_limit_wait_there() -> None:
     load = poisson_load(50.0, 20)
     assert load.sum() == pytest.approx(1.0)
     assert load[-1] > 0.99
+    # mean 1, two places: e^-1 each for none and for one, the rest is two and more
+    half = poisson_load(1.0, 2)
+    assert half == pytest.approx(np.array([1 / np.e, 1 - 2 / np.e]) / (1 - 1 / np.e))
 
 
 def test_stated_shares_are_put_in_proportion() -> None:
@@ -162,6 +165,43 @@ def test_a_common_error_of_rounds_cancels_between_two_lengths_and_an_own_one_doe
     assert high - low > 0.005
 
 
+def two_lengths(plain_s: float, drafted_s: list[float]) -> LengthTimes:
+    batches = np.arange(1, len(drafted_s) + 1)
+    token_s = np.stack([np.full(len(drafted_s), plain_s), drafted_s], axis=1)
+    return LengthTimes(batches, np.array([0, 1]), token_s, np.zeros(len(drafted_s)))
+
+
+def test_the_interval_holds_the_middle_95_of_100_draws() -> None:
+    # plain serving is the best single length over the load, drafting gains at batch 1 alone
+    grid = two_lengths(1.0, [0.8, 4.0, 4.0])
+    load = np.array([0.5, 0.25, 0.25])
+    plan = plan_lengths(grid, load)
+    assert (plan.fixed, plan.chosen.tolist()) == (0, [1, 0, 0])
+    spread = np.linspace(1.0, 2.0, 1001)
+    none = np.ones((1001, 2))
+    tokens = np.stack([np.ones(1001), spread], axis=1)
+    low, high = gain_interval(grid, plan, load, LengthDraws(tokens, none, np.ones(1001)))
+    # of 0.5 + 0.5 + 0.75 tokens a second the first are made 1 / 0.8 times as many and drawn
+    assert low == pytest.approx((0.5 * 1.025 / 0.8 + 1.25) / 1.75 - 1)
+    assert high == pytest.approx((0.5 * 1.975 / 0.8 + 1.25) / 1.75 - 1)
+    slower = LengthDraws(none, tokens, np.ones(1001))
+    _, high = gain_interval(grid, plan, load, slower)
+    assert high == pytest.approx((0.5 / 1.025 / 0.8 + 1.25) / 1.75 - 1, rel=1e-5)
+
+
+@pytest.mark.parametrize(("loss", "ranges"), [(0.032, 1), (0.035, 2)])
+def test_batches_that_the_load_never_sees_count_a_fifth_of_it(loss: float, ranges: int) -> None:
+    # N = 1 is best at batch 1, where the load is, and loses to N = 2 at nine batches without any:
+    # 0.2 x 9 / 10 of the load's 1.2 parts, 0.5 % of which may be lost
+    batches = np.arange(1, 11)
+    rates = np.array([[1e-9, 1.0, 0.5]] + [[1e-9, 1.0 - loss, 1.0]] * 9)
+    grid = LengthTimes(batches, np.array([0, 1, 2]), batches[:, None] / rates, np.zeros(10))
+    assert 0.2 * 0.9 / 1.2 * 0.032 < 0.005 < 0.2 * 0.9 / 1.2 * 0.035
+    plan = plan_lengths(grid, np.array([1.0] + [0.0] * 9))
+    assert len(plan.ranges) == ranges
+    assert plan.ranges[0].num_speculative_tokens == 1
+
+
 def test_draws_leave_plain_steps_alone() -> None:
     made = draws(0.1, 0.1, 0.1)
     assert made.tokens.shape == (DRAWS, 4)
@@ -173,6 +213,10 @@ def test_regret_is_what_the_predicted_best_loses() -> None:
     measured = np.array([[1.0, 2.0, 1.9], [3.0, 1.0, 2.0]])
     predicted = np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]])
     assert regret(measured, predicted) == pytest.approx([0.05, 0.0])
+    assert float(regret(measured[0], predicted[0])) == pytest.approx(0.05)
+    cube = regret(np.stack([measured, measured[::-1]]), np.stack([predicted, predicted]))
+    # in the second half the choices meet the other row: 1.9 of 3 is lost by taking the last
+    assert cube == pytest.approx(np.array([[0.05, 0.0], [1 / 3, 0.5]]))
 
 
 def test_a_schedule_has_no_more_ranges_than_an_engine_should_read() -> None:

@@ -12,6 +12,7 @@ from capplan.estimate.controller_gains import Streams, gain_of, serve_confident,
 from capplan.estimate.controllers import (
     FeedbackRule,
     RoundClock,
+    Served,
     best_fixed,
     fixed,
     run_feedback,
@@ -120,19 +121,25 @@ def test_the_clairvoyant_takes_the_shortest_way_there_is() -> None:
     requests = traced(accept, np.array([2, 5, 6, 7, 8, 9]))
     ticks = clock(batches=(4,))
 
-    def shortest(row: int, position: int) -> float:
+    def shortest(row: int, position: int) -> tuple[float, int, int]:
+        """Return seconds, rounds and drafts to the end."""
         left = int(requests.texts.lengths[row]) - position
         if left <= 0:
-            return 0.0
+            return 0.0, 0, 0
         ways = []
         for n in range(min(left - 1, MOST) + 1):
             if not requests.texts.accept_prob[row, position : position + n].all():
                 break
-            ways.append(ticks.round_s[0, n] + shortest(row, position + n + 1))
+            seconds, rounds, drafted = shortest(row, position + n + 1)
+            ways.append((ticks.round_s[0, n] + seconds, rounds + 1, drafted + n))
         return min(ways)
 
     served = clairvoyant(requests, ticks, MOST)
-    assert served.seconds[:, 0] == pytest.approx([shortest(row, 1) for row in range(6)])
+    expected = np.array([shortest(row, 1) for row in range(6)])
+    assert served.seconds[:, 0] == pytest.approx(expected[:, 0])
+    assert served.rounds == pytest.approx(expected[:, 1])
+    assert served.drafted == pytest.approx(expected[:, 2])
+    assert served.emitted.tolist() == [1, 4, 5, 6, 7, 8]
 
 
 def test_a_lookup_pays_for_the_drafts_that_it_finds() -> None:
@@ -171,6 +178,12 @@ def test_the_guides_controller_sinks_to_its_least_where_few_drafts_are_accepted(
     assert run.lengths[0].tolist() == [5, 4, 3, 2, 2, 2, 2, 2, 2, 2]
 
 
+def test_the_rule_moves_by_one_within_its_bounds_and_up_only_above_its_target() -> None:
+    rule = FeedbackRule(least=2, most=6, target_rate=0.75)
+    rates = np.array([0.76, 0.75, 0.74, 1.0, 0.0])
+    assert rule.next_length(np.array([4, 4, 4, 6, 2]), rates).tolist() == [5, 3, 3, 6, 2]
+
+
 def test_and_climbs_to_its_most_where_all_are() -> None:
     requests = traced(np.ones((10, 40)), np.full(10, 40))
     streams = Streams.drawn(requests, 600, "mixed", seed=0, draws=2)
@@ -207,7 +220,37 @@ def test_a_schedule_pays_the_tax_where_it_drafts_nothing() -> None:
     assert served.seconds[:, 1] == pytest.approx(1.2 * plain)
 
 
+def test_each_half_is_served_with_what_the_other_half_chose() -> None:
+    rng = np.random.default_rng(5)
+    lengths = np.full(40, 60)
+    confidence = rng.random((40, 60))
+    # drafts of even requests hold from a confidence of 0.3 on, those of odd ones from 0.8
+    needed = np.where(np.arange(40) % 2 == 0, 0.3, 0.8)[:, None]
+    requests = traced((confidence > needed).astype(float), lengths, confidence)
+    served, (of_even, of_odd) = serve_confident(requests, clock(), MOST)
+    assert of_even == pytest.approx(0.8, abs=0.11)
+    assert of_odd == pytest.approx(0.3, abs=0.11)
+    assert requests.texts is not None
+    for first, threshold in ((0, of_even), (1, of_odd)):
+        drafts = confident_drafts(requests.texts, threshold, MOST)
+        expected = serve_drafts(requests, clock(), drafts, MOST)
+        assert served.seconds[first::2] == pytest.approx(expected.seconds[first::2])
+        assert served.rounds[first::2] == pytest.approx(expected.rounds[first::2])
+        assert served.drafted[first::2] == pytest.approx(expected.drafted[first::2])
+
+
 # ---- streams and intervals
+
+
+def test_the_interval_holds_the_middle_95_of_100_streams() -> None:
+    # 1,000 requests a stream; of the k-th stream k are of the kind that writes twice as much
+    ticks = RoundClock(np.array([1]), np.ones(1), np.ones((1, MOST + 1)), np.ones(1), np.zeros(1))
+    once = Served(np.ones((2, 1)), np.ones(2), np.ones(2), np.zeros(2))
+    twice = Served(np.ones((2, 1)), np.array([1.0, 2.0]), np.ones(2), np.zeros(2))
+    streams = (np.arange(1000) < np.arange(1001)[:, None]).astype(np.int64)
+    found = gain_of(twice, once, ticks, Streams(streams, streams))
+    assert found.mid == pytest.approx(0.5)
+    assert (found.low, found.high) == (pytest.approx(0.025), pytest.approx(0.975))
 
 
 def test_streams_come_in_the_order_asked_for() -> None:

@@ -25,6 +25,7 @@ from capplan.estimate.evidence import evidence_from_profile, trace_of_rounds
 from capplan.estimate.lengths import FallPrior, LengthSeries, pooled_fall
 from capplan.estimate.observed import tokens_per_round
 from capplan.estimate.pass_timings import PassTimings
+from capplan.estimate.student import student_quantile, two_sided_p
 from capplan.estimate.tracing import TracedAcceptance, replay_cell
 from capplan.estimate.trees import equal_budget_tree_tokens
 from capplan.estimate.uncertainty import LogEstimate
@@ -356,6 +357,39 @@ def test_contexts_that_grow_with_the_hours_cannot_be_told_from_them() -> None:
     assert not trend.at_same_context
     assert trend.hours == 9.0
     assert trend.windows == 10
+
+
+def test_a_trend_is_least_squares_weighed_by_the_root_of_the_rounds() -> None:
+    hours = np.array([0.0, 1.0, 2.5, 3.0, 5.0, 6.0, 8.0])
+    tokens = np.array([3.0, 2.95, 2.8, 2.72, 2.5, 2.52, 2.45])
+    rounds = np.array([100.0, 400.0, 25.0, 900.0, 100.0, 1600.0, 49.0])
+    windows = [
+        # contexts that differ are not enough where there are fewer than eight windows
+        ServedWindow(float(h), 1000.0 * (1 + i), LogEstimate(float(t), 0.01), float(r), 1.0, 3)
+        for i, (h, t, r) in enumerate(zip(hours, tokens, rounds, strict=True))
+    ]
+    trend = hourly_trend(windows[::-1])
+    weights = np.sqrt(rounds)
+    x = hours - np.average(hours, weights=weights)
+    y = tokens - np.average(tokens, weights=weights)
+    slope = (weights * x) @ y / ((weights * x) @ x)
+    left = np.sqrt(weights / weights.mean()) * (y - slope * x)
+    # neighbours' correlation, raised by what two coefficients take from seven windows
+    seen = left[1:] @ left[:-1] / (left @ left)
+    alike = max(seen + (2 + 3 * max(seen, 0.0)) / 7, 0.0)
+    assert 0 < alike < 0.9
+    variance = (left @ left) / 5 / ((weights / weights.mean() * x) @ x)
+    error = math.sqrt(variance * (1 + alike) / (1 - alike))
+    degrees = max(7 * (1 - alike) / (1 + alike) - 2, 1.0)
+    assert trend is not None
+    assert not trend.at_same_context
+    assert trend.per_hour.mid == pytest.approx(slope)
+    reach = student_quantile(0.05, degrees) * error
+    assert trend.per_hour.high - slope == pytest.approx(reach)
+    assert slope - trend.per_hour.low == pytest.approx(reach)
+    assert trend.p_value == pytest.approx(two_sided_p(slope / error, degrees))
+    assert (trend.windows, trend.hours) == (7, 8.0)
+    assert trend.label == "7 windows over 8 h"
 
 
 def test_windows_at_two_times_are_no_trend() -> None:

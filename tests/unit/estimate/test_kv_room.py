@@ -107,6 +107,18 @@ def test_a_lone_request_of_known_moments_by_hand() -> None:
     assert found.sd == pytest.approx((square - mean**2) ** 0.5)
 
 
+def test_a_request_whose_prompt_follows_its_output_by_hand() -> None:
+    # outputs of 100 come with prompts of 50, those of 300 with 450: two tokens an output token
+    outputs = EmpiricalLength(probabilities=(0, 0.5, 0.5 + 1e-9, 1), tokens=(100, 100, 300, 300))
+    prompts = EmpiricalLength(probabilities=(0, 0.5, 0.5 + 1e-9, 1), tokens=(50, 50, 450, 450))
+    workload = Workload(prompt_lengths=prompts, output_lengths=outputs, length_correlation=1.0)
+    found = resident_tokens(workload)
+    mean = 0.25 * (50 + 50) + 0.75 * (450 + 150)
+    square = 0.25 * (50**2 + 50 * 100 + 100**2 / 3) + 0.75 * (450**2 + 450 * 300 + 300**2 / 3)
+    assert found.mean == pytest.approx(mean)
+    assert found.sd == pytest.approx((square - mean**2) ** 0.5)
+
+
 def test_the_mean_is_the_context_that_step_times_meet() -> None:
     # the same mean by another way, where no tail is cut
     workload = Workload.model_validate({**KINDS["a sample"], "length_correlation": 0.3})

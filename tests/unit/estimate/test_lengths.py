@@ -7,6 +7,7 @@ import pytest
 
 from capplan.estimate.acceptance import tokens_per_round_from_conditional
 from capplan.estimate.lengths import (
+    MEASURED_RELATIVE_SE,
     FallPrior,
     LengthSeries,
     extrapolate_length,
@@ -47,6 +48,24 @@ def test_one_length_needs_the_fall_of_other_texts() -> None:
     unknown = extrapolate_length(series(0.75, 0.4, 3), 7)
     assert known.mid == pytest.approx(wanted, rel=0.02)
     assert known.log_sd < unknown.log_sd
+
+
+def test_one_length_alone_leaves_the_fall_to_what_is_published() -> None:
+    # exponents of 0.15 +- 0.2, each with the first rate that gives the tokens measured at N = 3
+    exponents = np.linspace(-0.4, 0.99, 140)
+    weights = np.exp(-(((exponents - 0.15) / 0.2) ** 2) / 2)
+    firsts = np.linspace(0.01, 0.999, 2000)
+    logs = []
+    for exponent in exponents:
+        tokens = tokens_per_round_from_conditional(falling_rates(firsts, exponent, 9))
+        logs.append(np.interp(2.3, tokens[:, 3], np.log(tokens[:, 9])))
+        # every first rate is as likely: the steeper tokens rise with it, the fewer give 2.3
+        weights[len(logs) - 1] *= np.interp(2.3, tokens[:, 3], np.gradient(firsts, tokens[:, 3]))
+    mean = np.average(logs, weights=weights)
+    spread = np.sqrt(np.average((np.array(logs) - mean) ** 2, weights=weights))
+    found = extrapolate_length(LengthSeries((3,), (2.3,)), 9)
+    assert found.mid == pytest.approx(np.exp(mean), rel=0.005)
+    assert found.log_sd == pytest.approx(np.hypot(spread, MEASURED_RELATIVE_SE), rel=0.03)
 
 
 def test_texts_at_one_length_say_nothing_of_the_fall() -> None:

@@ -87,6 +87,16 @@ def test_batches_have_rows_of_their_own_and_points_between_contexts_scatter(
     assert by_batch[0].degrees == math.inf
 
 
+def test_two_repetitions_already_tell_a_spread(synthetic: Any) -> None:
+    before = timed(synthetic, step(0.98, 1.02))
+    (row,), _ = compare_steps(before, timed(synthetic, step(3.0)))
+    # a standard deviation of 0.04 / sqrt(2) in two values about 1; the single value has none
+    of_median = math.sqrt(math.pi / 2) * 0.04 / math.sqrt(2) / math.sqrt(2)
+    assert row.standard_error == pytest.approx(math.hypot(of_median, RUN, RUN))
+    assert row.difference == pytest.approx(math.log(3))
+    assert row.degrees == pytest.approx(1.0 / (of_median / row.standard_error) ** 4)
+
+
 def test_two_points_already_tell_a_spread(synthetic: Any) -> None:
     before = timed(synthetic, step(1.0), step(1.0, context=1000))
     after = timed(synthetic, step(1.0), step(1.5, context=1000))
@@ -124,6 +134,11 @@ def test_the_nearest_of_several_contexts_is_taken(synthetic: Any) -> None:
     before = timed(synthetic, step(1.0, context=1000))
     after = timed(synthetic, step(4.0, context=1030), step(2.0, context=1010))
     assert compare_steps(before, after)[0][0].after == pytest.approx(2.0)
+
+
+def test_the_difference_is_of_two_times_that_are_not_a_second(synthetic: Any) -> None:
+    (row,), _ = compare_steps(timed(synthetic, step(0.25)), timed(synthetic, step(0.2)))
+    assert row.difference == pytest.approx(math.log(0.8))
 
 
 def test_a_repeated_point_is_one_and_unusable_ones_are_none(synthetic: Any) -> None:

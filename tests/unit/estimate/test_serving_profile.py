@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from capplan.estimate.calibration import prompt_seconds_per_token
 from capplan.estimate.evidence import ProfileEvidence, evidence_from_profile
 from capplan.estimate.serving_acceptance import accepted_from_trace
 from capplan.estimate.serving_profile import (
@@ -46,6 +47,19 @@ def test_two_prompts_tell_a_steps_own_time_from_that_of_its_tokens(synthetic: An
     assert found.alone_s == pytest.approx(0.010)
 
 
+def test_prompts_count_by_their_relative_errors(synthetic: Any) -> None:
+    cells = (prefill(100, 0.020), prefill(200, 0.028), prefill(1000, 0.110))
+    found = profile_prefill(with_prefills(synthetic, *cells))
+    tokens, seconds = np.array([100.0, 200.0, 1000.0]), np.array([0.020, 0.028, 0.110])
+    # normal equations of least squares with weights 1 / seconds^2
+    weights = 1 / seconds**2
+    mean_tokens, mean_s = (np.average(each, weights=weights) for each in (tokens, seconds))
+    slope = np.average((tokens - mean_tokens) * (seconds - mean_s), weights=weights)
+    slope /= np.average((tokens - mean_tokens) ** 2, weights=weights)
+    assert found.s_per_token == pytest.approx(slope)
+    assert found.alone_s == pytest.approx(mean_s - slope * mean_tokens)
+
+
 def test_a_long_prompt_that_is_dear_beyond_its_length_stands_for_itself(synthetic: Any) -> None:
     # a line through both would make the step itself shorter than nothing
     found = profile_prefill(with_prefills(synthetic, prefill(100, 0.002), prefill(400, 0.100)))
@@ -65,6 +79,13 @@ def test_a_prompt_quicker_than_a_decode_step_keeps_its_measured_time(synthetic: 
     found = profile_prefill(with_prefills(synthetic, prefill(8, 0.004)))
     assert found.s_per_token > 0
     assert found.alone_s + 8 * found.s_per_token == pytest.approx(0.004)
+
+
+def test_the_best_prefill_stands_for_a_prompts_token(synthetic: Any) -> None:
+    cells = (prefill(100, 0.020), prefill(400, 0.050), prefill(200, 0.030))
+    profile = with_prefills(synthetic, *cells).profile
+    assert prompt_seconds_per_token(profile, Role.TARGET, 1.0) == pytest.approx(0.050 / 400)
+    assert prompt_seconds_per_token(profile, Role.DRAFT, 1.0) == 1.0
 
 
 def test_without_a_prompt_a_token_costs_what_a_verified_one_does(synthetic: Any) -> None:

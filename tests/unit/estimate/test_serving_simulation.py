@@ -143,6 +143,16 @@ def test_the_request_admitted_last_is_thrown_out_and_computed_again() -> None:
     assert run.first_token_s.tolist() == [1.0, 1.0]
 
 
+def test_the_peak_counts_what_a_prompt_in_the_making_holds() -> None:
+    # 100 tokens of the prompt a step: 200 are held before the step that ends it
+    assert simulate_load(at_once(1, 250, 1), limits(), Recorded()).engine.peak_tokens == 200
+    longer = Traffic(
+        np.array([50, 250]), np.array([9, 1]), np.zeros(2, dtype=np.int64), np.zeros(2)
+    )
+    # the first request's 50 and 2 of its answer beside 50, 149 and 248 tokens of the other
+    assert simulate_load(longer, limits(), Recorded()).engine.peak_tokens == 51 + 248
+
+
 def test_a_prompt_is_admitted_only_where_the_whole_of_it_fits() -> None:
     clock = Recorded()
     run = simulate_load(at_once(2, 160, 3), limits(kv_tokens=16 * 15), clock)

@@ -69,6 +69,17 @@ def test_student_quantiles_as_tabulated(degrees: float, exact: float) -> None:
     assert student_quantile_95(degrees) == pytest.approx(exact, rel=0.005)
 
 
+@pytest.mark.parametrize("degrees", [2.0, 3.0, 7.0])
+def test_student_quantiles_are_the_expansion_of_abramowitz_and_stegun(degrees: float) -> None:
+    # 26.7.5 to the third order, in powers of z = 1.645: 2.706025, 4.451411 (z^3), 12.045629 (z^5),
+    # 32.595772 (z^7)
+    z, z3, z5, z7 = 1.645, 4.451411125, 12.04562979, 32.59577533
+    first, second = (z3 + z) / 4, (5 * z5 + 16 * z3 + 3 * z) / 96
+    third = (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384
+    expected = z + first / degrees + second / degrees**2 + third / degrees**3
+    assert student_quantile_95(degrees) == pytest.approx(expected, rel=1e-8)
+
+
 def test_a_ratio_of_estimates_adds_their_errors_in_quadrature() -> None:
     ratio = LogEstimate(2.0, 0.04, 6).divided_into(LogEstimate(3.0, 0.03, 20))
     assert (ratio.mid, ratio.log_sd, ratio.degrees) == (1.5, pytest.approx(0.05), 6)

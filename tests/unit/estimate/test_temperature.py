@@ -33,6 +33,19 @@ def test_staying_adds_no_error_and_distance_adds_it_to_accepted_tokens_alone() -
     assert far.relative_se[0] == 0.0  # a round without a draft emits one token at any temperature
 
 
+def test_a_move_by_hand() -> None:
+    # a head keeps 0.85 of what it had accepted at temperature 1: a fall of 0.15 a degree
+    found = transfer_temperature(np.array([1.0, 3.0]), 0.4, 1.2, HEAD)
+    moved = 1 + 2 * (1 - 0.15 * 1.2) / (1 - 0.15 * 0.4)
+    assert found.tokens_per_round == pytest.approx([1.0, moved])
+    assert found.relative_se == pytest.approx([0.0, 0.17 * 0.8 * (moved - 1) / moved])
+    hot = transfer_temperature(np.array([3.0]), 5.0, 0.5, KEPT[Drafter.LLM])
+    assert hot.tokens_per_round[0] == pytest.approx(1 + 2 * (1 - 0.28 * 0.5) / (1 - 0.28 * 2))
+    assert [drafter_of(one) for one in (Method.SUFFIX, Method.NONE, Method.MTP)] == [
+        Drafter.LLM, Drafter.LLM, Drafter.HEAD,
+    ]  # fmt: skip
+
+
 def test_temperatures_beyond_two_are_taken_as_two() -> None:
     two = transfer_temperature(np.array([3.0]), 0.0, 2.0, HEAD)
     ten = transfer_temperature(np.array([3.0]), 0.0, 10.0, HEAD)

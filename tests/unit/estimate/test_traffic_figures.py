@@ -191,6 +191,29 @@ def test_peaks_that_do_not_fall_together_are_lower_than_their_sum() -> None:
     assert twice.arrival.peak_requests_per_s == 4.0
 
 
+def test_quantiles_of_services_together_by_hand() -> None:
+    def even(low: float, high: float) -> EmpiricalLength:
+        return EmpiricalLength(probabilities=(0.0, 1.0), tokens=(low, high))
+
+    first = Workload(requests_per_s=3.0, output_lengths=even(100, 300), prompt_tokens=10)
+    second = Workload(requests_per_s=1.0, output_lengths=even(300, 1100), prompt_tokens=10)
+    lengths = both(first, second).output_lengths
+    assert isinstance(lengths, EmpiricalLength)
+    # three quarters of the requests lie evenly between 100 and 300, the rest up to 1,100
+    for probability, tokens in ((0.25, 100 + 200 / 3), (0.5, 100 + 400 / 3), (0.9, 780.0)):
+        assert quantile_tokens(lengths, probability) == pytest.approx(tokens, rel=1e-4)
+    assert lengths.mean_tokens == pytest.approx(0.75 * 200 + 0.25 * 700)
+
+
+def test_answers_of_a_token_stay_a_token_in_a_mixture() -> None:
+    one = EmpiricalLength(probabilities=(0.0, 0.5, 1.0), tokens=(1.0, 1.0, 9.0))
+    load = Workload(requests_per_s=1.0, output_lengths=one, prompt_tokens=10)
+    lengths = both(load, load).output_lengths
+    assert isinstance(lengths, EmpiricalLength)
+    assert lengths.tokens[0] == pytest.approx(1.0, abs=0.01)
+    assert lengths.tokens[-1] == pytest.approx(9.0, rel=0.01)
+
+
 def test_busy_minutes_come_on_top_of_the_busiest_hour() -> None:
     burst = Arrival(hour_of_day=NIGHT_AND_DAY, peak_requests_per_s=5.0)
     day = Workload(requests_per_s=1.0, arrival=burst)

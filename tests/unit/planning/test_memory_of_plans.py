@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from capplan import Plan, PlanRequest, Workload, recommend
+from capplan.api.plans import plan_inputs
+from capplan.planning.memory import handed_out_bytes
+from capplan.planning.memory_use import Subject, memory_use
+from capplan.planning.planner import find
+from capplan.schema.memory import MemoryRequest
+from capplan.units import BYTES_PER_GIB
 
 _GPUS = ("h100-sxm-80gb", "a100-sxm-80gb")
 
@@ -85,3 +93,30 @@ def test_windowed_layers_make_room_for_more_long_requests() -> None:
     assert memory.kv_pool_bytes is not None
     request = memory.kv_pool_bytes / memory.max_concurrency
     assert request == pytest.approx(31_001 * 24 * 8 * 128 * 2 / 2, rel=0.02)
+
+
+def test_weights_that_fit_without_run_time_are_told_from_those_that_do_not() -> None:
+    target, gpu = "meta-llama/Llama-3.1-8B-Instruct", "l40s"
+    request, inputs = plan_inputs(
+        PlanRequest.model_validate(
+            {
+                "targets": (target,),
+                "gpus": (gpu,),
+                "tensor_parallel": (1,),
+                "budget_usd_per_month": 1e6,
+                "gpu_price_usd_per_hour": {gpu: 1.0},
+            }
+        )
+    )
+    # a tenth of a GiB less than the engine's share of the card
+    share = handed_out_bytes(inputs.gpus[gpu], inputs.engine) * inputs.engine.memory_utilisation
+    size = share - 0.1 * BYTES_PER_GIB
+    large = inputs.target(target).model_copy(update={"weight_bytes": size})
+    found = find(replace(inputs, llms={target: large}, pairings=()), request)
+    rejected = next(r for r in found.log.rejections() if r.reason == "memory")
+    asked = MemoryRequest(target=target, gpu=gpu, max_num_batched_tokens=8192, max_model_len=1)
+    alone = memory_use(asked, Subject(large, None, inputs.gpus[gpu], inputs.engine))
+    assert f"it lacks {-alone.kv_pool_bytes / BYTES_PER_GIB:.1f} GiB a GPU before the first" in (
+        rejected.example
+    )
+    assert "weights and run time leave no room for KV" in rejected.example

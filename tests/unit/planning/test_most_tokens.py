@@ -11,6 +11,7 @@ import pytest
 import capplan
 from capplan.api.what_if import whatif
 from capplan.facts.catalog import load_catalog
+from capplan.planning import most_tokens
 from capplan.planning.scenarios import ScenarioGrid
 from capplan.schema.plan import Plan, PlanOption, PlanRequest
 from capplan.schema.quantity import Quantity
@@ -144,3 +145,21 @@ def test_what_ifs_rank_as_the_plan_does_and_dearer_nodes_buy_fewer() -> None:
 
 def test_a_budget_beyond_all_bills_is_still_an_answer() -> None:
     assert plan(1e15, gpus=("l40s-48gb",)).options
+
+
+def test_options_of_plans_that_do_not_know_their_tokens_say_nothing(sample_plans: Any) -> None:
+    known = sample_plans.make_option(output_tokens_per_month=Quantity.exact(2e9))
+    older = sample_plans.make_option(output_tokens_per_month=None)
+    assert most_tokens.bought(older, request(1000)) == ""
+    assert most_tokens.against_plain(known, older) == ""
+    assert most_tokens.against_plain(older, known) == ""
+    half = sample_plans.make_option(output_tokens_per_month=Quantity.exact(1e9))
+    same = ", as many tokens as the best plan without"
+    assert most_tokens.against_plain(known, known) == same
+    assert "100 % more tokens" in most_tokens.against_plain(known, half)
+
+
+def test_tokens_are_told_in_three_figures_and_none_as_0(sample_plans: Any) -> None:
+    tokens = Quantity(low=0.0, mid=1_234_567.0, high=1_234_567_890.0)
+    option = sample_plans.make_option(output_tokens_per_month=tokens)
+    assert "1.23 M (0-1,230 M)" in most_tokens.bought(option, request(1000))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from capplan.api.plans import recommend
+from capplan.api.plans import plan_inputs, recommend
 from capplan.api.what_if import whatif
 from capplan.errors import RequestError
-from capplan.planning.scenarios import Scenario, ScenarioGrid
+from capplan.planning.scenarios import Scenario, ScenarioGrid, best_choices
+from capplan.profiles.store import StoredProfile
+from capplan.schema.lengths import LognormalLength
 from capplan.schema.plan import PlanRequest
-from capplan.schema.workload import Workload
+from capplan.schema.workload import Slo, Workload
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 REQUEST = PlanRequest(
@@ -113,3 +119,42 @@ def test_a_load_that_the_plan_does_not_have_cannot_be_varied() -> None:
     with pytest.raises(RequestError, match="no load to vary"):
         whatif(request, ScenarioGrid(load=(1.0, 2.0)))
     assert whatif(request, ScenarioGrid(price=(1.0, 2.0))).base.feasible
+
+
+def test_lengths_known_by_distribution_are_not_stretched() -> None:
+    spread = Workload(
+        requests_per_s=2.0, prompt_lengths=LognormalLength(median_tokens=500, sigma=1)
+    )
+    request, inputs = plan_inputs(REQUEST.model_copy(update={"workload": spread}))
+    with pytest.raises(RequestError, match="lengths are known by their distribution"):
+        best_choices(inputs, request, [Scenario(lengths=2.0)])
+
+
+def test_where_no_limit_is_kept_a_scenario_has_no_choice() -> None:
+    tight = {"slo": Slo(tpot_ms=0.001), "gpus": ("l40s-48gb",)}
+    request, inputs = plan_inputs(REQUEST.model_copy(update=tight))
+    assert best_choices(inputs, request, [Scenario(), Scenario(price=0.5)]) == [None, None]
+
+
+def test_overheads_of_a_profiled_machine_are_scaled_as_they_were_measured(synthetic: Any) -> None:
+    # passes of N = 3 at batch 1 take 13.8 ms: the rest of 16 ms is the round's own
+    profile, arrays = synthetic.profile(rounds=(synthetic.rounds_cell(3, 0.016),))
+    asked = PlanRequest.model_validate(
+        {
+            "targets": ("org/target",),
+            "budget_usd_per_month": 100,
+            "gpu_price_usd_per_hour": {"profile": 0.1},
+            "max_num_speculative_tokens": 3,
+        }
+    )
+    request, inputs = plan_inputs(asked, [StoredProfile(profile, arrays, Path("p.json"))])
+    inputs = replace(inputs, prices=())
+    (machine,) = inputs.machines
+    assert machine.evidence.round_overhead_s > 0.001
+    factors = (0.0, 1.0, 100.0)
+    none, one, most = best_choices(inputs, request, [Scenario(overhead=f) for f in factors])
+    assert none is not None
+    assert one is not None
+    assert most is not None
+    assert none.speedup > one.speedup
+    assert most.length == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +13,13 @@ from capplan.api.collecting import paused_collection
 from capplan.api.plans import plan_inputs, recommend
 from capplan.errors import RequestError
 from capplan.planning.feasibility import RejectionLog
+from capplan.planning.figures import Errors, FigureCache, _spread
 from capplan.planning.inputs import usable_prices
 from capplan.planning.planner import find
 from capplan.planning.pricing import Load, price_candidates
 from capplan.planning.target_evaluation import Knowledge, evaluate_target
 from capplan.planning.terms import Terms
-from capplan.schema.plan import PlanRequest
+from capplan.schema.plan import PlanRequest, SpreadCause
 from capplan.schema.workload import Slo, Workload
 
 REQUEST = PlanRequest(
@@ -85,3 +88,47 @@ def test_the_cycle_collector_is_as_it_was_after_a_plan_and_after_an_error() -> N
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_a_draft_must_yield_is_told_only_where_its_memory_is_known() -> None:
+    draft = "Qwen/Qwen3-0.6B"
+    asked = PlanRequest.model_validate(
+        {
+            "targets": ("Qwen/Qwen3-8B",),
+            "budget_usd_per_month": 1e6,
+            "drafts": (draft,),
+            "gpus": ("l40s",),
+            "tensor_parallel": (1,),
+        }
+    )
+    request, inputs = plan_inputs(asked)
+    bare = inputs.llms[draft].model_copy(update={"kv_bytes_per_token": None, "cache": ()})
+    unknown = replace(inputs, llms={**inputs.llms, draft: bare})
+    for given, told in ((inputs, True), (unknown, False)):
+        rejections = find(given, request).log.rejections()
+        example = next(r.example for r in rejections if r.reason == "acceptance_unknown")
+        assert ("tokens a round (by GPU) to pay" in example) is told
+
+
+@pytest.mark.parametrize("name", ["tpot_s", "decode_s"])
+def test_a_curve_over_the_load_that_is_no_number_is_refused(name: str) -> None:
+    request, inputs = plan_inputs(REQUEST)
+    found = find(inputs, request)
+    assert found.found is not None
+    best = found.found.candidate(int(found.order[0]))
+    figures = FigureCache([best]).of(best)
+    assert figures.curve(1.0)
+    evaluated = figures.evaluated
+    nothing: dict[str, Any] = {name: np.full_like(evaluated.grid.tpot_s, np.nan)}
+    broken = replace(evaluated.grid, **nothing)
+    with pytest.raises(ValueError, match="finite"):
+        replace(figures, evaluated=replace(evaluated, grid=broken)).curve(1.0)
+
+
+def test_what_speculation_hangs_on_is_shared_out_by_variance() -> None:
+    errors = Errors(tokens_per_round=3.0, round_down=1.0, round_up=4.0, decode=0.5)
+    shares = _spread({SpreadCause.ROUND: 1.0}, errors)
+    assert shares == {SpreadCause.ROUND: 16 / 25, SpreadCause.ACCEPTANCE: 9 / 25}
+    assert list(shares) == [SpreadCause.ROUND, SpreadCause.ACCEPTANCE]
+    certain = Errors(tokens_per_round=0.0, round_down=0.0, round_up=0.0, decode=0.5)
+    assert _spread({SpreadCause.ROUND: 1.0}, certain) == {}

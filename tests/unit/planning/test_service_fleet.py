@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 
 import capplan
 from capplan.api.answers import Questions, answer_what_if
+from capplan.api.plans import plan_inputs
 from capplan.economics.focus import focus_rows
 from capplan.errors import RequestError
 from capplan.facts.catalog import load_catalog
-from capplan.planning.service_groups import combined_slo, partitions
+from capplan.planning.service_fleet import place_services
+from capplan.planning.service_groups import combined_slo, of_one_service, partitions
 from capplan.schema.arrival import Arrival
 from capplan.schema.fleet import FleetWay, ServiceFleet
 from capplan.schema.plan import Plan, PlanRequest
@@ -215,6 +218,49 @@ def test_services_that_cannot_share_are_placed_apart_and_say_why() -> None:
     assert "utilisations of 0.6, 0.8" in why.why
 
 
+def test_short_requests_do_not_hide_a_service_that_cannot_be_served_alone() -> None:
+    """Shared requests are averaged: 30,000 tokens among many short ones are a short prompt."""
+    short = Workload(requests_per_s=20.0, prompt_tokens=200, output_tokens=200)
+    long = Workload(requests_per_s=0.1, prompt_tokens=30_000, output_tokens=60)
+    found = plan(
+        service("chat", short), service("extract", long, slo=Slo(ttft_ms=1500)),
+        gpus=("l40s-48gb",), tensor_parallel=(1,),
+    )  # fmt: skip
+    assert fleet(found).ways == ()
+    assert not found.verdict.feasible
+    assert found.verdict.needed.startswith("extract: ")
+
+
+def test_without_an_offer_every_service_says_so() -> None:
+    asked, inputs = plan_inputs(request(service("a", CHAT), service("b", WRITE)))
+    found = place_services(replace(inputs, prices=()), asked)
+    assert found.ways == {}
+    assert [one.services for one in found.unplaced] == [("a",), ("b",)]
+    assert {one.why for one in found.unplaced} == {"no offer matches the filters"}
+    assert found.main.workload == CHAT
+    assert found.main.budget_usd_per_month == asked.budget_usd_per_month
+
+
+def test_what_one_service_asks_for_wrongly_is_an_error() -> None:
+    office = (1.0,) * 12 + (0.0,) * 12
+    load = CHAT.model_copy(update={"arrival": Arrival(hour_of_day=office)})
+    with pytest.raises(RequestError, match="says in which hours the load arrives"):
+        plan(service("chat", load), service("write", WRITE), hours_per_month=365)
+
+
+def test_of_more_than_four_services_only_apart_and_shared_are_tried() -> None:
+    few = Workload(requests_per_s=0.1, prompt_tokens=500, output_tokens=100)
+    narrow = {"gpus": ("l40s-48gb",), "tensor_parallel": (1,), "providers": ("runpod",)}
+    five = plan(*(service(name, few) for name in "abcde"), **narrow)
+    assert {one.sharing for one in fleet(five).ways} == {"apart", "shared"}
+    assert fleet(five).notes == (
+        f"5 services ask for {LLAMA}: groupings other than all apart and all together are tried "
+        "for up to 4",
+    )
+    # each takes one GPU, and one GPU is enough for all
+    assert usd(five, "apart") == pytest.approx(5 * usd(five, "shared"))
+
+
 def test_a_service_without_a_rate_is_refused_by_name() -> None:
     with pytest.raises(RequestError, match="'idle' has no rate"):
         plan(service("chat", CHAT), service("idle", Workload()))
@@ -252,6 +298,13 @@ def test_one_service_is_a_plain_plan_of_its_load_target_and_limits() -> None:
     assert found.request.targets == (QWEN,)
     assert found.request.workload == CHAT
     assert found.request.slo == Slo(tpot_ms=40, ttft_ms=3000)
+
+
+def test_one_service_without_an_llm_of_its_own_takes_the_requests() -> None:
+    plain = of_one_service(request(service("chat", CHAT)))
+    assert plain.targets == (LLAMA,)
+    assert plain.workload == CHAT
+    assert plain.services == ()
 
 
 def test_cost_rows_of_one_part_are_refused_where_others_are_paid_for_too() -> None:
