@@ -45,6 +45,8 @@ except CapplanError as error:
 
 def start(path, pause_s, *more):
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # Where the disk is made to be full, the report of `make coverage` could not be written either.
+    environ.pop("COVERAGE_PROCESS_CONFIG", None)
     command = [sys.executable, "-c", SCRIPT, str(path), str(pause_s), *more]
     return subprocess.Popen(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
