@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from reference_docs import FOLDER, reference_pages  # noqa: E402 - found through the line above
-from reference_docs.library_pages import GROUPS  # noqa: E402 - the same
+from reference_docs.python_pages import GROUPS  # noqa: E402 - the same
 from write_reference import stale  # noqa: E402 - the same
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reference_docs.cli_pages import cli_pages
 from reference_docs.error_page import error_page
-from reference_docs.library_pages import library_pages
+from reference_docs.python_pages import python_pages
 from reference_docs.schema_page import schema_page
 
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
@@ -17,7 +17,7 @@ def reference_pages() -> dict[str, str]:
     """Return every generated page: its path below ``docs/reference``, and its text."""
     bodies = {
         **cli_pages(),
-        **library_pages(),
+        **python_pages(),
         "errors.md": error_page(),
         "schemas.md": schema_page(),
     }

@@ -50,7 +50,7 @@ GROUPS = {
 """Public names by page, a title first. A test holds them to ``capplan.__all__``."""
 
 
-def library_pages() -> dict[str, str]:
+def python_pages() -> dict[str, str]:
     """Return the pages of ``docs/reference/library``."""
     pages = {"library/README.md": "\n".join(_overview())}
     for group, (title, *names) in GROUPS.items():
