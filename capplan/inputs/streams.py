@@ -29,7 +29,7 @@ class _Guarded(io.RawIOBase):
         """Whether it can be read: always."""
         return True
 
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override] # never another buffer
         """Read a piece.
 
         Raises

@@ -36,7 +36,7 @@ class _Loader(yaml.SafeLoader):
         self._nodes += 1
         self._depth += 1
         if self._depth > self._limits.deepest or self._nodes > self._limits.most_groups:
-            at = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            at = self.peek_event().start_mark  # type: ignore[no-untyped-call] # PyYAML is untyped
             what = (
                 f"more than {self._limits.most_groups:,} values"
                 if self._nodes > self._limits.most_groups

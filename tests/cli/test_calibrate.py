@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from capplan.cli.main import main
 from capplan.profiles.store import save_profile
 from capplan.schema.profile import (
     Draft,
@@ -25,18 +24,6 @@ from capplan.schema.profile import (
 Call = Callable[..., tuple[int, str, str]]
 ASKED = ("--target", "Qwen/Qwen3-32B", "--budget", "40000", "--rate", "2")
 GPUS = ("--gpu", "h100-sxm-80gb", "--gpu", "h200-sxm-141gb")
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["capplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

@@ -8,25 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from capplan.cli.main import main
 from capplan.profiles.store import load_profile
 from capplan.schema.pairing import Method
 
 Call = Callable[..., tuple[int, str, str]]
 DATA = Path(__file__).parents[1] / "data" / "imports"
 ARRIVALS = DATA / "vllm_bench_arrival_limited.json"
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["capplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
-
-    return call
 
 
 def metrics(drafts: int, accepted: int, tokens: int) -> str:

@@ -11,7 +11,6 @@ import pytest
 
 import capplan
 from capplan.api.answers import Questions, answer_what_if
-from capplan.cli.main import main
 from capplan.errors import RequestError
 from capplan.schema.answers import PlanAnswers, WayOut
 from capplan.schema.plan import Plan, PlanRequest
@@ -40,18 +39,6 @@ def asked(request: PlanRequest, questions: Questions | None = None) -> PlanAnswe
 
 def ways(found: PlanAnswers) -> dict[str, WayOut]:
     return {way.what: way for way in found.ways_out or ()}
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["capplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
-
-    return call
 
 
 def test_the_budget_named_is_enough_and_a_cent_less_is_not() -> None:

@@ -13,24 +13,11 @@ import pytest
 import capplan
 from capplan.api.serving import simulate_serving
 from capplan.api.serving_wishes import ServingWishes
-from capplan.cli.main import main
 from capplan.errors import ProfileError, RequestError
 from capplan.profiles.store import StoredProfile, save_profile
 
 Call = Callable[..., tuple[int, str, str]]
 QUICK = ("--requests", "150")
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["capplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture

@@ -11,23 +11,10 @@ import numpy as np
 import pytest
 
 import capplan
-from capplan.cli.main import main
 from capplan.profiles.store import save_profile
 
 Call = Callable[..., tuple[int, str, str]]
 TARGET = "meta-llama/Llama-3.1-8B-Instruct"
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["capplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
-
-    return call
 
 
 def burst(synthetic: Any, **options: Any) -> tuple[Any, dict[str, Any]]:

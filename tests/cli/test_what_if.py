@@ -15,7 +15,6 @@ import pytest
 
 import capplan
 from capplan.api.answers import Commitment, Questions, Spot, answer_what_if
-from capplan.cli.main import main
 from capplan.errors import RequestError
 from capplan.schema.arrival import Arrival
 from capplan.schema.lengths import LognormalLength
@@ -50,18 +49,6 @@ def plan_file(plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plan") / "plan.json"
     path.write_text(plan.model_dump_json())
     return path
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["capplan", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            main()
-        captured = capsys.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
-
-    return call
 
 
 # ---- sensitivity
