@@ -194,7 +194,7 @@ def test_a_server_that_asks_to_wait_is_quoted_and_not_obeyed(hostile: Any) -> No
         with pytest.raises(ServerError, match="asks to wait 30 s"):
             get_metrics(parse_address(server.url))
         server.faults["GET"] = ("asks_to_wait_for_ever", 1)
-        with pytest.raises(ServerError, match="503") as caught:
+        with pytest.raises(ServerError) as caught:
             get_metrics(parse_address(server.url))
-    assert "999" not in caught.value.message
+    assert caught.value.message == f"{server.url} does not show its metrics (/metrics 503)."
     assert time.monotonic() - began_s < BOUND_S
