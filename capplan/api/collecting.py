@@ -6,6 +6,9 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_IMMORTALS = 1_000
+"""CPython 3.12 keeps its own immortal objects, some hundreds, among the frozen ones."""
+
 
 @contextmanager
 def paused_collection() -> Iterator[None]:
@@ -30,6 +33,6 @@ def _call_old() -> None:
 
     What the caller has frozen himself (before a fork, say) stays so: then nothing is moved.
     """
-    if gc.get_freeze_count() == 0:
+    if gc.get_freeze_count() < _IMMORTALS:
         gc.freeze()
         gc.unfreeze()

@@ -151,9 +151,10 @@ def exchange(
     watchdog.start()
     try:
         connection.request(method, target, body=body, headers=_headers(headers, key))
-        response = connection.getresponse()
-        _check_coding(address, response)
-        yield Incoming(address, response, deadline_s, key, lambda: line.limit_silence(idle_s))
+        # Closed by itself: a connection that the server wants to end hands its socket over to it.
+        with connection.getresponse() as response:
+            _check_coding(address, response)
+            yield Incoming(address, response, deadline_s, key, lambda: line.limit_silence(idle_s))
         if line.is_cut:
             raise too_slow(address)
     except ServerError as error:

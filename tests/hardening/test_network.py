@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ import pytest
 
 from capplan.errors import FactsError, ServerError
 from capplan.facts import gpuhunt_tables
+from capplan.profiles.http_exchange import exchange
 from capplan.profiles.server_http import get, get_metrics, parse_address
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +68,28 @@ def test_a_dripped_handshake_ends_at_the_deadline() -> None:
         with pytest.raises(ServerError, match="in time"):
             get(parse_address(f"https://127.0.0.1:{port}"), "/metrics", timeout_s=1.0)
         assert time.monotonic() - began_s < BOUND_S
+
+
+def test_the_socket_of_a_refused_answer_is_closed_at_once() -> None:
+    """Not when the error is forgotten: a load of thousands of requests would run out of files."""
+    hung_up = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nfar too much")
+        with suppress(ConnectionError):  # hung up on with bytes unread
+            connection.recv(1)
+        hung_up.set()
+
+    with listening(answer) as port:
+        address, deadline_s = parse_address(f"http://127.0.0.1:{port}"), time.monotonic() + BOUND_S
+        with (
+            pytest.raises(ServerError, match="answers with more") as caught,
+            exchange(address, "GET", "/metrics", deadline_s=deadline_s) as came,
+        ):
+            came.whole(4)
+        assert hung_up.wait(BOUND_S / 3)
+        assert caught.value.remedy
 
 
 def test_a_server_that_speaks_no_tls_is_explained() -> None:

@@ -58,7 +58,6 @@ def test_cycles_that_were_young_in_a_pause_are_still_found() -> None:
         del node
     try:
         assert gc.isenabled()
-        assert gc.get_freeze_count() == 0
         gc.collect()
         assert sum(freed) > 0
     finally:
