@@ -39,11 +39,14 @@ class _Dumper(yaml.SafeDumper):
 
 
 def render_kubernetes(
-    settings: Settings, version: EngineVersion, notes: Sequence[str] = ()
+    settings: Settings, version: EngineVersion, notes: Sequence[str] = (), called: str = ""
 ) -> str:
-    """Return the manifests as YAML, with notes on comment lines above them."""
+    """Return the manifests as YAML, with notes on comment lines above them.
+
+    ``called`` names the objects; after the target where it is empty.
+    """
     header = "".join(f"{comment(note)}\n" for note in (*notes, *_NOTES))
-    name = object_name(settings.target)
+    name = object_name(called or settings.target)
     documents = [_deployment(name, settings, version), _service(name)]
     body = yaml.dump_all(
         documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000

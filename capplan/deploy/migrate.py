@@ -120,7 +120,7 @@ class _Rewriting:
             self._changed(item.raw, new, old.reason)
             return new
         if not item.known:
-            reason = f"no flag of {self.version}, nor one that it ever had; kept as it is"
+            reason = f"no flag of {self.version}, nor an older one that is known; kept as it is"
             self._changed(item.raw, item.raw, reason)
         return self._graph_size(item)
 

@@ -87,6 +87,9 @@ OLD_FLAGS: dict[str, OldFlag] = {
     ),
     "--cuda-graph-sizes": OldFlag("renamed", flag="--cudagraph-capture-sizes"),
     "--guided-decoding-backend": OldFlag("renamed", flag="--structured-outputs-config.backend"),
+    "--disable-mm-preprocessor-cache": OldFlag(
+        "removed: a cache of 0 GB is none", "0", words=("--mm-processor-cache-gb", "0")
+    ),
     "--enable-reasoning": OldFlag("removed: --reasoning-parser alone turns it on", "0"),
     "--device": OldFlag("removed: the installed build decides the device"),
     "--task": OldFlag("removed: see --runner and --convert for anything but generation"),

@@ -34,6 +34,8 @@ class LaunchText(Value):
     form: Form
     option: str
     """Id of the plan's option."""
+    services: str = ""
+    """Those that it serves; empty for a plan of one service."""
     settings: Settings
     notes: tuple[str, ...]
     """What to mind; also on comment lines of the text."""
@@ -49,6 +51,7 @@ def write_launch(
     temperature: float = 0.0,
     target: LlmSpec | None = None,
     counted: DraftSampleMethod | None = None,
+    services: str = "",
 ) -> LaunchText:
     """Return the launch in a form.
 
@@ -64,6 +67,8 @@ def write_launch(
         Facts of the target, where they are known.
     counted
         How the drafts of the plan's acceptance were drawn; None where nobody says.
+    services
+        Those that it serves, of several: they label the text and name what it makes.
 
     Raises
     ------
@@ -72,16 +77,19 @@ def write_launch(
     """
     check_names(settings)
     notes = launch_notes(settings, version, temperature, target, counted)
+    if services:
+        notes = (f"Serves {services}.", *notes)
     if form is Form.PYTHON:
         text = render_python(settings, version, notes, temperature=temperature)
     elif form is Form.KUBERNETES:
-        text = render_kubernetes(settings, version, notes)
+        text = render_kubernetes(settings, version, notes, services)
     else:
         text = render_command(settings, version, notes) + "\n"
     return LaunchText(
         engine=f"vllm=={version.full}",
         form=form,
         option=option,
+        services=services,
         settings=settings,
         notes=notes,
         text=text,

@@ -21,7 +21,11 @@ from capplan.economics.focus_columns import (
 )
 from capplan.reporting.focus_file import focus_csv
 from capplan.resources import models_db_dir
+from capplan.schema.fleet import FleetWay, ServiceFleet, ServicePart
+from capplan.schema.plan import PlanOption
 from capplan.schema.price import BillItem, BillLine, Electricity, MonthlyBill, Purchase
+from capplan.schema.quantity import Quantity
+from capplan.schema.workload import Slo
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _PLAIN = re.compile(r"\d+\.\d+")
@@ -97,26 +101,68 @@ def test_the_types_listed_in_the_code_are_those_of_focus() -> None:
 def test_every_cell_has_the_form_that_its_column_asks_for(
     cells: list[dict[str, str]], name: str
 ) -> None:
+    for row in cells:
+        _check_form(name, row[name])
+
+
+def _check_form(name: str, cell: str) -> None:
     rule = RULES.get(name, {"null_in_usage": "yes", "allowed": "", "format": "", "data_type": ""})
-    for cell in (row[name] for row in cells):
-        if not cell:
-            assert rule["null_in_usage"] == "yes"
-            continue
-        assert cell == cell.strip()
-        if name in DECIMAL_COLUMNS:
-            assert _PLAIN.fullmatch(cell)
-        if name in MOMENT_COLUMNS:
-            assert _MOMENT.fullmatch(cell)
-            datetime.fromisoformat(cell)
-        if rule["allowed"]:
-            assert cell in rule["allowed"].split("|")
-        if rule["format"] == "iso 4217":
-            assert cell == "USD"
-        if rule["format"] == "focus unit":
-            assert _UNIT.fullmatch(cell)
-        if rule["data_type"] == "json":
-            values = json.loads(cell).values()
-            assert all(isinstance(value, (str, int, float, bool)) for value in values)
+    if not cell:
+        assert rule["null_in_usage"] == "yes"
+        return
+    assert cell == cell.strip()
+    if name in DECIMAL_COLUMNS:
+        assert _PLAIN.fullmatch(cell)
+    if name in MOMENT_COLUMNS:
+        assert _MOMENT.fullmatch(cell)
+        datetime.fromisoformat(cell)
+    if rule["allowed"]:
+        assert cell in rule["allowed"].split("|")
+    if rule["format"] == "iso 4217":
+        assert cell == "USD"
+    if rule["format"] == "focus unit":
+        assert _UNIT.fullmatch(cell)
+    if rule["data_type"] == "json":
+        values = json.loads(cell).values()
+        assert all(isinstance(value, (str, int, float, bool)) for value in values)
+
+
+def _part(services: tuple[str, ...], option: PlanOption) -> ServicePart:
+    taken = set(ServicePart.model_fields) & set(PlanOption.model_fields)
+    return ServicePart(
+        services=services,
+        slo=Slo(),
+        option=option.id,
+        unit=option.unit,
+        usd_per_month_unused=0.0,
+        **{name: getattr(option, name) for name in taken - {"output_tokens_per_month"}},
+        output_tokens_per_month=1e9,
+        planned=option,
+    )
+
+
+def test_rows_of_a_fleet_keep_every_rule_and_say_whose_they_are(sample_plans: Any) -> None:
+    plan = sample_plans.make_plan()
+    parts = (
+        _part(("chat",), plan.options[0]),
+        _part(("faq", 'a "b"'), sample_plans.make_option()),
+    )
+    usd = Quantity.exact(sum(part.usd_per_month.mid for part in parts))
+    way = FleetWay(sharing="grouped", parts=parts, usd_per_month=usd, within_budget=True)
+    fleet = ServiceFleet(budget_usd_per_month=9e5, within_budget=True, sentence="", ways=(way,))
+    rows = focus_rows(plan.model_copy(update={"fleet": fleet}))
+    cells = list(csv.DictReader(io.StringIO(focus_csv(rows))))
+    assert [row["ResourceName"] for row in cells] == ["chat", 'faq + a "b"']
+    assert [json.loads(row["Tags"]) for row in cells] == [
+        {"service": "chat"},
+        {"service": 'faq + a "b"'},
+    ]
+    for row in cells:
+        # a resource has a type, and names are not ids
+        assert row["ResourceId"] != row["ResourceName"]
+        assert row["ResourceType"]
+        for name in (*RULES, *OWN_COLUMNS):
+            _check_form(name, row[name])
 
 
 def test_what_exists_only_with_an_invoice_or_a_commitment_is_null(
