@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from capplan.reporting import formatting as fmt, labels
 from capplan.reporting.diff_page import SectionPage
-from capplan.reporting.diff_text import dollars, write_diff
+from capplan.reporting.diff_text import write_diff
 from capplan.reporting.option_view import build_option
 from capplan.reporting.page import render_page, source
+from capplan.reporting.plan_diff_text import dollars
+from capplan.reporting.request_view import moment
 from capplan.reporting.tables import Section, Table
 from capplan.schema.difference import CostPart, PlanDifference, ProfileDifference
 from capplan.schema.plan import Plan, PlanOption
@@ -46,7 +48,9 @@ def render_comparison(
     write_diff(found, page)
     first, *rest = page.sections
     causes = _causes(found.parts) if isinstance(found, PlanDifference) else ()
-    sections = [_side_by_side(plans)] if plans is not None else []
+    # the options of several services differ in number and in what they serve
+    services = isinstance(found, PlanDifference) and bool(found.services)
+    sections = [_side_by_side(plans)] if plans is not None and not services else []
     return render_page(
         "compare.html.j2",
         scripts=(source("copy.js"),),
@@ -67,7 +71,7 @@ def _causes(parts: tuple[CostPart, ...]) -> tuple[CauseView, ...]:
     widest = max((abs(part.usd) for part in parts), default=0)
     return tuple(
         CauseView(
-            part.cause,
+            f"{part.services}: {part.cause}" if part.services else part.cause,
             dollars(part.usd),
             round(float(100 * abs(part.usd) / widest), 1) if widest else 0.0,
             part.usd > 0,
@@ -96,7 +100,7 @@ def _column(plan: Plan) -> dict[str, str]:
     view = build_option(option, plan.request.slo, 1)
     return {
         "Answer": plan.verdict.sentence,
-        "Made": plan.created_at,
+        "Made": moment(plan.created_at),
         "Runs": labels.option_title(option),
         "Hardware": f"{view.hardware}, {view.offer}",
         "A month": view.usd_per_month,

@@ -16,35 +16,59 @@ from capplan.reporting.money_view import UtilisationRow
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Plan, PlanOption
 
+_CURVE_STEPS = 48
+
 
 def utilisation_figure(rows: Sequence[UtilisationRow], palette: Palette) -> go.Figure:
     """Return dollars a million output tokens against utilisation, the plan's point marked."""
     figure = go.Figure()
-    for name, shown, style in (
-        ("This bill", rows, {"mode": "lines", "line": {"color": palette.accent, "width": 2.5}}),
+    percents, usd = _hyperbola(rows)
+    figure.add_scatter(
+        x=percents,
+        y=usd,
+        name="This bill",
+        mode="lines",
+        line={"color": palette.accent, "width": 2.5},
+        hoverinfo="skip",
+    )
+    for name, shown, marker in (
+        (
+            "Rows of the table",
+            [row for row in rows if not row.planned],
+            {"size": 6, "color": palette.accent},
+        ),
         (
             "This plan",
             [row for row in rows if row.planned],
-            {
-                "mode": "markers",
-                "marker": {"size": 11, "symbol": "diamond-open", "color": palette.ink},
-            },
+            {"size": 11, "symbol": "diamond-open", "color": palette.ink, "line": {"width": 2}},
         ),
     ):
         figure.add_scatter(
             x=[row.share * 100 for row in shown],
             y=[row.usd for row in shown],
             name=name,
+            mode="markers",
+            marker=marker,
             customdata=[[row.utilisation, row.usd_per_million] for row in shown],
             hovertemplate="%{customdata[1]} at %{customdata[0]}<extra></extra>",
-            **style,
         )
     figure.update_layout(
         **layout(palette, "Utilisation in the paid hours (%)", "USD per million output tokens")
     )
     figure.update_layout(hovermode="closest")
+    figure.update_xaxes(range=[0, 102])
     figure.update_yaxes(rangemode="tozero")
     return figure
+
+
+def _hyperbola(rows: Sequence[UtilisationRow]) -> tuple[list[float], list[float]]:
+    """Return the curve through the rows: dollars a token are one bill over its tokens."""
+    if not rows:
+        return [], []
+    first, last = rows[0], rows[-1]
+    ratio = (last.share / first.share) ** (1 / _CURVE_STEPS)
+    shares = [first.share * ratio**step for step in range(_CURVE_STEPS + 1)]
+    return [100 * share for share in shares], [first.usd * first.share / share for share in shares]
 
 
 def cost_figure(plan: Plan, palette: Palette) -> go.Figure:
@@ -85,7 +109,8 @@ def _set_cost_axes(figure: go.Figure, options: Sequence[PlanOption]) -> None:
         (figure.update_yaxes, [option.usd_per_million_output_tokens.mid for option in options]),
     ):
         if values and min(values) > 0 and max(values) / min(values) > 10:
-            update(type="log", dtick="D2")
+            # Every label a whole number: plotly's own say 2 and 5 for 20 and 50.
+            update(type="log", dtick="D2", tickformat=",~r")
         else:
             update(rangemode="tozero")
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from decimal import Decimal
+from collections.abc import Sequence
 
 from capplan.reporting.diff_page import DiffPage, Row, TextPage
-from capplan.reporting.formatting import cents, factor_interval, number_interval
+from capplan.reporting.diff_words import (
+    gate_words,
+    signed_interval,
+    signed_percent,
+    write_notes,
+    write_settings,
+)
+from capplan.reporting.formatting import factor_interval, number_interval
+from capplan.reporting.plan_diff_text import write_plans
 from capplan.schema.difference import (
     Change,
-    CostPart,
-    Gate,
-    Interval,
     PlanCheck,
     PlanDifference,
     ProfileDifference,
     Quality,
     RangeTable,
     Reported,
-    Setting,
 )
 from capplan.units import BYTES_PER_GB, MS_PER_S
 
@@ -29,28 +32,6 @@ _TITLES = {
     Quality.TOKENS_PER_ROUND: "Tokens a round",
     Quality.STEP_TIME: "Step time",
 }
-TELLS_NOTHING = 10.0
-"""A relative interval that reaches elevenfold comes from one or two points."""
-
-
-def signed_interval(value: Interval, spec: str) -> str:
-    """Return ``+0.12 (+0.03 to +0.21)``."""
-    low, mid, high = (f"{end:+{spec}}" for end in (value.low, value.mid, value.high))
-    return f"{mid} ({low} to {high})"
-
-
-def signed_percent(value: Interval) -> str:
-    """Return ``+3.1 % (+1.2 to +5.0)``; an interval that tells nothing is not spelt out."""
-    low, mid, high = (f"{100 * end:+.1f}" for end in (value.low, value.mid, value.high))
-    if value.high > TELLS_NOTHING:
-        return f"{mid} % (too few points to tell)"
-    return f"{mid} % ({low} to {high})"
-
-
-def dollars(value: Decimal) -> str:
-    """Return a signed exact amount to the cent."""
-    text = cents(value)
-    return text if text.startswith("-") else f"+{text}"
 
 
 def render_diff(found: ProfileDifference | PlanDifference, *, markdown: bool = False) -> str:
@@ -65,7 +46,7 @@ def write_diff(found: ProfileDifference | PlanDifference, page: DiffPage) -> Non
     if isinstance(found, ProfileDifference):
         _profiles(found, page)
     else:
-        _plans(found, page)
+        write_plans(found, page)
 
 
 def _profiles(found: ProfileDifference, page: DiffPage) -> None:
@@ -76,7 +57,7 @@ def _profiles(found: ProfileDifference, page: DiffPage) -> None:
         "of them together, 95 %)."
     )
     if found.gate is not None:
-        page.say(_gate(found.gate))
+        page.say(gate_words(found.gate))
     if found.plan is not None:
         _check(found.plan, page)
     for quality in Quality:
@@ -86,10 +67,10 @@ def _profiles(found: ProfileDifference, page: DiffPage) -> None:
         page.heading("Text unchanged by speculation")
         page.say(f"{before} -> {after}")
     _reported(found.reported, page)
-    _settings(found.settings, page)
+    write_settings(found.settings, page)
     for table in found.ranges:
         _range(table, page)
-    _notes(found.notes, page)
+    write_notes(found.notes, page)
 
 
 def _changes(rows: Sequence[Change], quality: Quality, page: DiffPage) -> None:
@@ -144,16 +125,6 @@ def _amount(row: Reported, value: float) -> str:
     return f"{value:,.0f} {row.unit}"
 
 
-def _settings(rows: Sequence[Setting], page: DiffPage) -> None:
-    if not rows:
-        return
-    page.heading("Not the same")
-    page.table(
-        ("", "what", "before", "after"),
-        [(row.group, row.name, row.before or "-", row.after or "-") for row in rows],
-    )
-
-
 def _check(check: PlanCheck, page: DiffPage) -> None:
     page.heading(f"The plan {check.standing.value}")
     page.say(check.sentence)
@@ -162,12 +133,6 @@ def _check(check: PlanCheck, page: DiffPage) -> None:
             f"Not decided: the interval of the speedup holds 1 "
             f"({factor_interval(check.speedup_now)})."
         )
-
-
-def _gate(gate: Gate) -> str:
-    verdict = "FAILED" if gate.failed else "passed"
-    worse = "" if gate.worsening is None else f" worsened by {signed_percent(gate.worsening)},"
-    return f"{verdict}: {gate.figure}{worse} allowed {gate.allowed * 100:g} % ({gate.rule})."
 
 
 def range_lines(table: RangeTable) -> list[str]:
@@ -202,49 +167,4 @@ def _range(table: RangeTable, page: DiffPage) -> None:
             f"Trend: {signed_interval(trend.per_hour, '.4f')} tokens a round an hour, "
             f"{trend.label}{same}: {told}."
         )
-    _notes(table.notes, page)
-
-
-def _notes(notes: Sequence[str], page: DiffPage) -> None:
-    for note in notes:
-        page.say(f"Note: {note}.")
-
-
-def _plans(found: PlanDifference, page: DiffPage) -> None:
-    page.heading(f"{found.before} -> {found.after}")
-    for line in _headline(found):
-        page.say(line)
-    if found.gate is not None:
-        page.say(_gate(found.gate))
-    if found.parts:
-        page.heading("Why, in USD a month")
-        page.table(("cause", "USD", "before", "after"), [*map(_part, found.parts), _sum(found)])
-    _settings(found.settings, page)
-    _notes(found.notes, page)
-
-
-def _headline(found: PlanDifference) -> Iterator[str]:
-    if found.usd_before is None or found.usd_after is None:
-        return
-    change = found.usd_after - found.usd_before
-    share = float(found.usd_after / found.usd_before) - 1
-    yield (
-        f"{cents(found.usd_before)} -> {cents(found.usd_after)} USD a month: "
-        f"{dollars(change)} USD ({share * 100:+.1f} %)."
-    )
-    if found.usd_per_million_before is not None and found.usd_per_million_after is not None:
-        yield (
-            f"{found.usd_per_million_before:.4g} -> {found.usd_per_million_after:.4g} USD a "
-            "million output tokens."
-        )
-    if found.option_before != found.option_after:
-        yield f"Option: {found.option_before} -> {found.option_after}"
-
-
-def _part(part: CostPart) -> Row:
-    return part.cause, dollars(part.usd), part.before, part.after
-
-
-def _sum(found: PlanDifference) -> Row:
-    total = sum((part.usd for part in found.parts), Decimal(0))
-    return "together", dollars(total), "", ""
+    write_notes(table.notes, page)

@@ -68,7 +68,8 @@ def layout(palette: Palette, x_title: str, y_title: str) -> dict[str, object]:
     return {
         "template": "none",
         "height": 420,
-        "margin": {"l": 56, "r": 20, "t": 56, "b": 48},
+        # Room for every label at once: where plotly has to make more, it draws all again.
+        "margin": {"l": 60, "r": 28, "t": 56, "b": 56},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": _FONT, "size": 13, "color": palette.ink},

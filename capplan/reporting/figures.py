@@ -21,11 +21,22 @@ from capplan.reporting.option_view import length_text
 from capplan.reporting.page import visible
 from capplan.schema.plan import LoadPoint, PlanOption
 
+_LOADER_OPENS, _LOADER_CLOSES = ": this, () => {\n", "return Plotly;\n}));"
+
 
 def plotly_js() -> str:
-    """Return plotly's own script, from the installed package."""
+    """Return plotly's own script, from the installed package.
+
+    It comes wrapped for module loaders. A browser reads the inside of the wrapper once to skip
+    it and once more to run it, which for megabytes takes a third of the time until the last
+    figure is there: so the wrapper is left out, where it is the known one.
+    """
     script: str = get_plotlyjs()
-    return script
+    before, opens, inside = script.rstrip().partition(_LOADER_OPENS)
+    if not opens or not inside.endswith(_LOADER_CLOSES):
+        return script
+    licence = before[: before.find("*/") + 2]
+    return f"{licence}\n{inside.removesuffix(_LOADER_CLOSES)}"
 
 
 def plain(text: str) -> str:
@@ -99,8 +110,9 @@ def _add_best_lengths(figure: go.Figure, curve: Sequence[LoadPoint], palette: Pa
         mode="markers+text",
         marker={"size": 9, "symbol": "diamond-open", "color": palette.ink, "line": {"width": 1.5}},
         text=[
-            f"N = {length}" if new and length else "off" if new else ""
-            for length, new in zip(lengths, changed, strict=True)
+            # Numbers alone after the first: on a narrow screen they stand close together.
+            "" if not new else f"N = {length}" if length and not at else length_text(length)
+            for at, (length, new) in enumerate(zip(lengths, changed, strict=True))
         ],
         textposition="top center",
         textfont={"size": 12, "color": palette.ink},
@@ -127,6 +139,7 @@ def _add_planned_load(
         yanchor="bottom",
         showarrow=False,
         text=f"planned: {fmt.count(option.concurrency)}",
+        xshift=4,
         font={"size": 12, "color": palette.muted},
     )
 

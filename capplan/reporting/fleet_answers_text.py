@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from capplan.reporting import formatting as fmt
 from capplan.schema.answers import (
     Autoscaling,
+    BlendTotal,
     CommitmentBlend,
     Growth,
     PlanAnswers,
@@ -21,7 +22,7 @@ _PERCENT = 100.0
 def fleet_blocks(found: PlanAnswers) -> Iterator[list[str]]:
     """Yield the lines of every answer that was asked for."""
     if found.growth is not None:
-        yield list(_growth(found.growth, found.unit))
+        yield list(_growth(found.growth, found.unit, found.parts))
     if found.autoscaling is not None:
         yield list(_autoscaling(found.autoscaling, found.unit))
     if found.spares is not None:
@@ -30,26 +31,33 @@ def fleet_blocks(found: PlanAnswers) -> Iterator[list[str]]:
         yield list(_spot(found.spot, found.unit))
     if found.commitment is not None:
         yield list(_commitment(found.commitment, found.unit))
+    if found.spot_total is not None:
+        yield list(_blends(found, found.spot_total))
+    if found.commitment_total is not None:
+        yield list(_blends(found, found.commitment_total))
 
 
-def _growth(found: Growth, unit: str) -> Iterator[str]:
+def _blends(found: PlanAnswers, total: BlendTotal) -> Iterator[str]:
+    """Yield the blend of every part, whose prices may differ, and what all cost."""
+    of_spot = total is found.spot_total
+    for part in found.parts:
+        yield f"{part.services}:"
+        if of_spot and part.spot is not None:
+            yield from (f"  {line}" for line in _spot(part.spot, part.unit))
+        elif part.commitment is not None:
+            yield from (f"  {line}" for line in _commitment(part.commitment, part.unit))
+    yield "All services:"
+    yield _together(total.usd_per_month, total.planned_usd_per_month, total.saved_usd_per_month)
+
+
+def _growth(found: Growth, unit: str, parts: Sequence[PlanAnswers] = ()) -> Iterator[str]:
     yield f"Growth of {found.growth_per_month * _PERCENT:g} % a month"
-    limit = fmt.percent(found.utilisation_limit)
-    planned = found.planned_replicas
-    fleet = f"the {planned} planned replicas" if planned > 1 else "the planned replica"
-    if found.outgrown_in_month is None:
-        yield f"  {fleet}: below {limit} utilisation at the peak: never outgrown"
-    else:
-        yield (
-            f"  month {found.outgrown_in_month}: the peak outgrows {fleet} "
-            f"({limit} of {found.planned_capacity_output_tokens_per_s:,.0f} output tokens/s)"
-        )
-        ends = found.outgrown_in_month_at_low_capacity, found.outgrown_in_month_at_high_capacity
-        if ends[0] != ends[1]:
-            first, last = ("now" if month == 0 else f"in month {month}" for month in ends)
-            yield f"    as early as {first}, as late as {last}: the interval of what replicas make"
-    if found.full_in_month is not None:
-        yield f"  month {found.full_in_month}: {fleet} cannot serve the whole peak"
+    for part in parts:
+        if part.growth is not None:
+            yield f"  {part.services}:"
+            yield from (f"  {line}" for line in _outgrown(part.growth))
+    if not parts:
+        yield from _outgrown(found)
     if found.over_budget_in_month is not None:
         yield f"  month {found.over_budget_in_month}: following the load exceeds the budget"
     yield (
@@ -68,6 +76,26 @@ def _growth(found: Growth, unit: str) -> Iterator[str]:
         f"  rented: {unit}s; as planned: utilisation at the peak of the planned replicas, "
         "left alone"
     )
+
+
+def _outgrown(found: Growth) -> Iterator[str]:
+    """Yield when the planned replicas are too few."""
+    limit = fmt.percent(found.utilisation_limit)
+    planned = found.planned_replicas
+    fleet = f"the {planned} planned replicas" if planned > 1 else "the planned replica"
+    if found.outgrown_in_month is None:
+        yield f"  {fleet}: below {limit} utilisation at the peak: never outgrown"
+    else:
+        yield (
+            f"  month {found.outgrown_in_month}: the peak outgrows {fleet} "
+            f"({limit} of {found.planned_capacity_output_tokens_per_s:,.0f} output tokens/s)"
+        )
+        ends = found.outgrown_in_month_at_low_capacity, found.outgrown_in_month_at_high_capacity
+        if ends[0] != ends[1]:
+            first, last = ("now" if month == 0 else f"in month {month}" for month in ends)
+            yield f"    as early as {first}, as late as {last}: the interval of what replicas make"
+    if found.full_in_month is not None:
+        yield f"  month {found.full_in_month}: {fleet} cannot serve the whole peak"
 
 
 def _autoscaling(found: Autoscaling, unit: str) -> Iterator[str]:

@@ -17,6 +17,10 @@ _THREE_FIGURES = 3
 _CENT = Decimal("0.01")
 _MAX_DECIMALS = 8
 _SECONDS_FROM_MS = 1000.0
+_WITHOUT_CENTS = 1e15
+"""From here on a float holds no cents, and a Decimal of usual precision soon none either."""
+_SHOWS_AS_WHOLE, _WHOLE = 99.5, 100.0
+"""Per cent; from the first on a share without decimals is rounded up to the second."""
 _WIDE_RATIO = 10.0
 """From this factor between the ends of an interval on, each end gets its own precision."""
 
@@ -58,6 +62,8 @@ def usd(value: float | Decimal) -> str:
 
 def _half_up(value: float | Decimal, places: int) -> float:
     """Round the number as it prints, halves up: 988.785 is 988.79, as on the bill."""
+    if abs(float(value)) >= _WITHOUT_CENTS:
+        return float(value)
     exact = value if isinstance(value, Decimal) else Decimal(repr(float(value)))
     return float(exact.quantize(Decimal(1).scaleb(-places), rounding=ROUND_HALF_UP))
 
@@ -68,14 +74,15 @@ def usd_unit(value: float | Decimal) -> str:
 
 
 def percent(fraction: float) -> str:
-    """Return a fraction as per cent: ``46 %``, ``0.4 %``."""
+    """Return a fraction as per cent: ``46 %``, ``0.4 %``; ``99.95 %`` is never ``100 %``."""
     value = fraction * 100
-    return f"{_no_minus_zero(value, _percent_decimals(value))} %"
+    return f"{_below_whole(value, _percent_decimals(value))} %"
 
 
 def fine_percent(share: float, figures: int = _THREE_FIGURES) -> str:
     """Return ``4.45 %``, ``60 %``: fine enough that a figure divided by it is the one shown."""
-    text = number(share * 100, figures)
+    value = share * 100
+    text = _below_whole(value, decimals(value, figures))
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
 
 
@@ -136,7 +143,9 @@ def milliseconds_interval(value_ms: Quantity) -> str:
 def percent_interval(fraction: Quantity) -> str:
     """Return ``23 % (15-30 %)``."""
     value = fraction.scaled(100.0)
-    ends = _ends(value, _percent_decimals(value.mid))
+    places = _percent_decimals(value.mid)
+    wide = _is_wide(value)
+    ends = _joined(value, lambda end: _below_whole(end, decimals(end, 2) if wide else places))
     middle = percent(fraction.mid)
     return f"{middle} ({ends} %)" if ends else middle
 
@@ -153,7 +162,10 @@ def _interval(value: Quantity, places: int, unit: str) -> str:
 
 def _ends(value: Quantity, places: int) -> str:
     """Return ``low-high``; empty where the spread does not show at this precision."""
-    show = _own_precision if _is_wide(value) else _same_precision(places)
+    return _joined(value, _own_precision if _is_wide(value) else _same_precision(places))
+
+
+def _joined(value: Quantity, show: Callable[[float], str]) -> str:
     low, high = show(value.low), show(value.high)
     if low == high:
         return ""
@@ -176,6 +188,18 @@ def _same_precision(places: int) -> Callable[[float], str]:
 def _no_minus_zero(value: float, places: int) -> str:
     text = f"{value:,.{places}f}"
     return text.removeprefix("-") if not text.strip("-0.,") else text
+
+
+def _below_whole(value: float, places: int) -> str:
+    """Return per cent; what is less than the whole gets the decimals that say so.
+
+    What eight decimals do not tell from the whole is the rounding of a sum, and the whole.
+    """
+    if not _SHOWS_AS_WHOLE <= abs(value) < _WHOLE:
+        return _no_minus_zero(value, places)
+    shown = (f"{value:.{more}f}" for more in range(places, _MAX_DECIMALS + 1))
+    below = (text for text in shown if abs(float(text)) < _WHOLE)
+    return next(below, f"{value:.0f}")
 
 
 def printable(text: str) -> str:

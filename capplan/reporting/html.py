@@ -16,14 +16,15 @@ from capplan.reporting.money_view import build_money
 from capplan.reporting.page import render_page, source
 from capplan.reporting.report_view import build_parts
 from capplan.reporting.sensitivity_view import build_sensitivity
-from capplan.reporting.services_text import services_lines
+from capplan.reporting.services_text import launches_of_parts, services_lines
 from capplan.reporting.view import build_view, finalists
 from capplan.reporting.ways_out_text import ways_out_lines
 from capplan.schema.answers import PlanAnswers
 from capplan.schema.audit import AuditedClaim
 from capplan.schema.plan import Plan
 
-_SCRIPTS = ("figures.js", "copy.js", "what_if_model.js", "what_if.js")
+_CONTROLS = ("copy.js", "what_if_model.js", "what_if.js")
+"""Before plotly, megabytes of which they need nothing: they answer while it loads."""
 
 
 def render_html(
@@ -43,7 +44,7 @@ def render_html(
     """
     return render_page(
         "report.html.j2",
-        scripts=(figures.plotly_js(), *(source(name) for name in _SCRIPTS)),
+        scripts=(*map(source, _CONTROLS), figures.plotly_js(), source("figures.js")),
         data={"plan": plan.model_dump_json(), "figure-specs": json.dumps(figure_specs(plan))},
         view=build_view(plan),
         parts=build_parts(plan),
@@ -51,6 +52,7 @@ def render_html(
         api_caveat=CAVEAT,
         guide=build_appendix(plan, audit),
         services="\n".join(services_lines(plan.fleet)),
+        part_launches=launches_of_parts(plan.fleet) if plan.options else [],
         ways_out=_ways_out(answers),
     )
 

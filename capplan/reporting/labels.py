@@ -25,6 +25,7 @@ METHODS: dict[Method, str] = {
 
 REASONS: dict[str, str] = {
     "memory": "does not fit in memory",
+    "context": "longer than the context",
     "tpot": "TPOT over the limit",
     "ttft": "TTFT over the limit",
     "budget": "over budget",

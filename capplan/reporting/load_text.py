@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from capplan.schema.serving_load import LoadAtRate, ServingLoad
+from capplan.schema.serving_load import LoadAtRate, ServingLoad, SimulatedLengths
+
+_SHOWN_CORRELATION = 0.05
+"""Less is what a thousand independent pairs have by chance."""
+_WHOLE, _NEARLY = 1.0 - 1e-9, 0.999
 
 
 def render_load(found: ServingLoad) -> str:
@@ -15,6 +19,7 @@ def render_load(found: ServingLoad) -> str:
         f"average{_cached(found)}; {found.requests:,} simulated at each rate, seed {found.seed}.",
         f"Capacity: {found.capacity_requests_per_s:.3g} requests/s, "
         f"{found.capacity_output_tokens_per_s:,.0f} output tokens/s.",
+        *_request_lengths(found),
         "",
         f"  {'requests/s':>10}{'load':>6}  {'TTFT ms: p50':>12}{'p90':>8}{'p99':>9}"
         f"{'TPOT ms: p50':>14}{'p90':>7}{'p99':>7}"
@@ -46,10 +51,37 @@ def _engine(found: ServingLoad) -> str:
     )
 
 
+def _request_lengths(found: ServingLoad) -> list[str]:
+    """Return the quantiles of the lengths; nothing where all requests are alike."""
+    sides = (("prompts", found.prompt_lengths), ("answers", found.output_lengths))
+    if all(side.longest_tokens <= side.mean_tokens for _, side in sides):
+        prompts, answers = (side.origin for _, side in sides)
+        return [f"One length for all prompts ({prompts}) and one for all answers ({answers})."]
+    wide = max(len(f"{name}, {side.origin}") for name, side in sides)
+    heads = "".join(f"{name:>9}" for name in ("mean", "p50", "p90", "p99", "longest"))
+    lines = [f"Lengths in tokens:{' ' * max(wide - 16, 0)}{heads}"]
+    lines.extend(_length_row(f"{name}, {side.origin}", side, wide) for name, side in sides)
+    if abs(found.length_correlation) >= _SHOWN_CORRELATION:
+        lines.append(f"  correlation of the two {found.length_correlation:+.2f}")
+    return lines
+
+
+def _length_row(name: str, side: SimulatedLengths, wide: int) -> str:
+    figures = (side.mean_tokens, side.p50_tokens, side.p90_tokens, side.p99_tokens)
+    cells = "".join(f"{value:>9,.0f}" for value in (*figures, side.longest_tokens))
+    return f"  {name:<{max(wide, 16)}}{cells}"
+
+
 def _cached(found: ServingLoad) -> str:
     if not found.prefix_hit_share:
         return ""
-    return f", {found.prefix_hit_share:.0%} of every prompt cached"
+    return f", {_share(found.prefix_hit_share)} of every prompt cached"
+
+
+def _share(value: float) -> str:
+    """Return a share for a narrow column; only the whole is 100%."""
+    text = f"{value:.0%}"
+    return text if text != "100%" or value >= _WHOLE else f"{min(value, _NEARLY):.1%}"
 
 
 def _row(one: LoadAtRate) -> str:
@@ -58,8 +90,8 @@ def _row(one: LoadAtRate) -> str:
         tpot = f"{one.tpot.p50_ms:>14.1f}{one.tpot.p90_ms:>7.1f}{one.tpot.p99_ms:>7.1f}"
     ttft = f"{one.ttft.p50_ms:>12,.0f}{one.ttft.p90_ms:>8,.0f}{one.ttft.p99_ms:>9,.0f}"
     return (
-        f"  {one.requests_per_s:>10.3g}{one.share_of_capacity:>6.0%}  {ttft}{tpot}"
-        f"{one.output_tokens_per_s:>10,.0f}{one.utilisation:>6.0%}{one.mean_batch:>7.1f}"
+        f"  {one.requests_per_s:>10.3g}{_share(one.share_of_capacity):>6}  {ttft}{tpot}"
+        f"{one.output_tokens_per_s:>10,.0f}{_share(one.utilisation):>6}{one.mean_batch:>7.1f}"
         f"{one.mean_queue:>7.1f}"
     )
 

@@ -36,6 +36,9 @@ _HIDDEN = re.compile(
 """Controls, marks of direction, and characters of no width: a name may not use them to look like
 another name, or to turn the text beside it around."""
 
+_HYPHENATED = re.compile(r"\(?(?<![\w.@#&-])\d[\d.,]*(?:-\d[\d.,]*\d|-\d)+(?![\w-])\)?[;,]?")
+"""Intervals and dates."""
+
 
 def render_page(
     template: str, *, scripts: Sequence[str], data: Mapping[str, str], **values: Any
@@ -117,9 +120,11 @@ def _shown(value: Any) -> Any:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _unbroken(sentence: str) -> str:
-    """Keep ``N = 4`` and ``50 %`` on one line."""
-    return re.sub(r"(?<=\bN) = (?=\d)|(?<=\d) (?=[%x] )", _joined, sentence)
+def _unbroken(sentence: str) -> Markup:
+    """Keep ``N = 4``, ``50 %``, ``(1.75-4.89)`` and ``2026-05-24`` on one line."""
+    joined = re.sub(r"(?<=\bN) = (?=\d)|(?<=\d) (?=%)", _joined, visible(sentence))
+    text = str(Markup.escape(joined))
+    return Markup(_HYPHENATED.sub(r'<span class="whole">\g<0></span>', text))
 
 
 def _joined(gap: re.Match[str]) -> str:

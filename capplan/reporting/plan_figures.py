@@ -33,8 +33,19 @@ class Figure:
         return self.svg
 
     def save(self, path: str | Path) -> Path:
-        """Write the SVG and return where it lies."""
+        """Write the SVG and return where it lies.
+
+        Raises
+        ------
+        RequestError
+            If the name ends as another kind of picture.
+        """
         file = Path(path)
+        if file.suffix.lower() not in {".svg", ""}:
+            raise RequestError(
+                f"A figure is an SVG, {file.name} ends in {file.suffix}.",
+                "Name it .svg; .interactive() gives a plotly figure, which writes others.",
+            )
         write_atomic(file, self.svg)
         return file
 

@@ -12,7 +12,7 @@ from capplan.reporting import svg_chart as svg
 from capplan.reporting.figure_style import PAGE
 from capplan.reporting.svg_chart import Mark
 from capplan.reporting.tables import Figure
-from capplan.schema.profile import Phase, Role, TimingCell
+from capplan.schema.cells import Phase, Role, TimingCell
 from capplan.units import MS_PER_S
 
 _COLOURS = (PAGE.accent, PAGE.warning, PAGE.second, PAGE.ink)

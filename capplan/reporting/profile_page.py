@@ -26,7 +26,8 @@ from capplan.reporting.profile_text import draft_name
 from capplan.reporting.request_view import moment
 from capplan.reporting.tables import Section, Table
 from capplan.schema.audit import GuidePoint, GuideTopic
-from capplan.schema.profile import Profile, Stability
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Stability
 from capplan.units import BYTES_PER_GB
 
 _STYLES = {Stability.STABLE: "measured", Stability.NOISY: "", Stability.INVALID: "assumed"}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from capplan.estimate.evidence import ProfileEvidence, RoundPasses, trace_of_rounds
+from capplan.estimate.evidence import ProfileEvidence
+from capplan.estimate.round_overhead import RoundPasses, trace_of_rounds
 from capplan.estimate.speculation import guide_speedup
 from capplan.estimate.tracing import TracedAcceptance, pool
 from capplan.estimate.uncertainty import Z_95
-from capplan.schema.profile import RoundsCell
+from capplan.schema.cells import RoundsCell
 
 SHOWN_LENGTHS = (1, 2, 4, 8)
 _TASK_LENGTH = 4

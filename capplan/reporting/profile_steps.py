@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from capplan.estimate.engine_rounds import is_engine_profile
 from capplan.estimate.evidence import ProfileEvidence
-from capplan.schema.profile import Phase
+from capplan.schema.cells import Phase
 from capplan.units import MS_PER_S
 
 _SHOWN_BATCHES = (1, 2, 4, 8)

@@ -13,8 +13,9 @@ from capplan.reporting.appendix import short_lines
 from capplan.reporting.profile_rounds import acceptance_lines, round_lines
 from capplan.reporting.profile_steps import step_lines
 from capplan.schema.audit import GuidePoint
+from capplan.schema.measured_setup import Draft
 from capplan.schema.pairing import Method
-from capplan.schema.profile import Draft, Profile
+from capplan.schema.profile import Profile
 from capplan.units import BYTES_PER_GB
 
 

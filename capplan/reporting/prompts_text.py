@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from capplan.reporting.diff_text import range_lines, signed_interval
+from capplan.reporting.diff_text import range_lines
+from capplan.reporting.diff_words import signed_interval
 from capplan.reporting.formatting import factor_interval, number_interval, percent, usd
 from capplan.schema.difference import Change, PromptComparison, PromptFigure
 

@@ -9,11 +9,13 @@ from capplan.reporting import formatting as fmt
 from capplan.reporting.checks_view import Check, build_checks
 from capplan.reporting.confidence_view import Confidence, build_confidence
 from capplan.reporting.crossing_view import Crossing, build_crossing
+from capplan.reporting.fleet_controls import controls_of
 from capplan.reporting.memory_view import MemoryBar, build_memory_bar
 from capplan.reporting.money_view import build_money
 from capplan.reporting.origins_view import Origin, build_origins
-from capplan.reporting.view import baseline_of, finalists, saving
-from capplan.reporting.what_if_controls import WhatIfControls, build_controls
+from capplan.reporting.saving import saving
+from capplan.reporting.view import baseline_of, finalists
+from capplan.reporting.what_if_controls import WhatIfControls
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Plan, PlanOption
 from capplan.schema.quantity import Quantity
@@ -75,7 +77,7 @@ def _part(plan: Plan, rank: int, option: PlanOption) -> ReportPart:
         checks=build_checks(option, plan.request.slo, crossing),
         memory_bar=build_memory_bar(option),
         origins=build_origins(plan, option, build_money(option)),
-        what_if=build_controls(plan, option, baseline),
+        what_if=controls_of(plan, option, baseline),
     )
 
 
@@ -90,8 +92,10 @@ def _verdict(plan: Plan, option: PlanOption) -> tuple[str, str]:
 
 def _budget(plan: Plan, option: PlanOption) -> str:
     budget = plan.request.budget_usd_per_month
-    used = option.usd_per_month.mid / budget
-    return f"{fmt.percent(used)} of the budget of {fmt.usd_unit(budget)}"
+    used = fmt.percent(option.usd_per_month.mid / budget)
+    if plan.fleet is not None:
+        return f"{used} of the {fmt.usd_unit(budget)} that the other services leave"
+    return f"{used} of the budget of {fmt.usd_unit(budget)}"
 
 
 def _compared(option: PlanOption, baseline: PlanOption) -> Iterator[ComparedRow]:
@@ -103,11 +107,9 @@ def _compared(option: PlanOption, baseline: PlanOption) -> Iterator[ComparedRow]
         _dollars(after.mid - before.mid, before.mid), _less(before.mid, after.mid),
     )  # fmt: skip
     before, after = baseline.usd_per_million_output_tokens, option.usd_per_million_output_tokens
-    share = saving(after, before) if before.mid > 0 else None
     yield ComparedRow(
         "A million output tokens", "million", fmt.usd_interval(before), fmt.usd_interval(after),
-        _dollars(after.mid - before.mid, before.mid)
-        + (f"; saves {fmt.percent_interval(share)}" if share and share.mid > 0 else ""),
+        _dollars(after.mid - before.mid, before.mid, _spread_of_change(before, after)),
         _less(before.mid, after.mid),
     )  # fmt: skip
     if baseline.output_tokens_per_month and option.output_tokens_per_month:
@@ -142,7 +144,7 @@ def _millions(tokens: Quantity) -> str:
 
 def _rented(option: PlanOption, other: PlanOption) -> str:
     """Count what is rented; name it where the two rent different hardware."""
-    named = "" if option.gpu == other.gpu else f" {option.gpu_name}"
+    named = "" if option.gpu == other.gpu else f" ({option.gpu_name})"
     return f"{option.gpus_rented:,}{named}"
 
 
@@ -157,12 +159,21 @@ def _less(before: float, after: float) -> bool | None:
     return None if fmt.usd(before) == fmt.usd(after) else after < before
 
 
-def _dollars(change: float, before: float) -> str:
+def _dollars(change: float, before: float, spread: str = "") -> str:
     if fmt.usd(abs(change)) == fmt.usd(0.0):
         return "the same"
     sign = "+" if change > 0 else "-"
-    relative = f" ({_relative(before, before + change)})" if before > 0 else ""
+    relative = f" ({_relative(before, before + change)}{spread})" if before > 0 else ""
     return f"{sign}{fmt.usd_unit(abs(change))}{relative}"
+
+
+def _spread_of_change(before: Quantity, after: Quantity) -> str:
+    """Return the ends of a price's relative change, the lower price first: `` (-77 to -49 %)``."""
+    if before.mid <= 0:
+        return ""
+    share = saving(after, before)
+    low, high = (f"{-end * 100:+.0f}" for end in (share.high, share.low))
+    return f" ({low} to {high} %)" if low != high else ""
 
 
 def _relative(before: float, after: float) -> str:

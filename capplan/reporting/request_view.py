@@ -13,7 +13,10 @@ def request_rows(plan: Plan) -> tuple[Pair, ...]:
     """Return budget, load and limits, a label and a text each."""
     request, load = plan.request, plan.request.workload
     rows = [
-        Pair("Budget", f"{fmt.usd_unit(request.budget_usd_per_month)} a month"),
+        Pair(
+            "Budget" if plan.fleet is None else "Budget of the largest part",
+            f"{fmt.usd_unit(request.budget_usd_per_month)} a month",
+        ),
         Pair("Load", _load_text(plan)),
         *_peak_rows(plan),
         Pair("Prompt, output", f"{load.prompt_tokens:,} and {load.output_tokens:,} tokens"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from capplan.reporting import formatting as fmt
@@ -11,6 +12,8 @@ from capplan.schema.schedule import LengthAtBatch, LengthSchedule
 
 _LEAST_SHARE = 0.0005
 """Of the load; smaller ones would be shown as 0."""
+_NO_GAIN = 0.0005
+"""A gain that would be shown as 0.0 %."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,19 @@ class ScheduleView:
     notes: tuple[str, ...]
 
 
-def build_schedule(found: LengthSchedule | None) -> ScheduleView | None:
-    """Return the schedule in words; None where there is none."""
+def build_schedule(
+    found: LengthSchedule | None, planned_length: int | None = None
+) -> ScheduleView | None:
+    """Return the schedule in words; None where there is none.
+
+    ``planned_length`` is what the plan recommends, which was chosen at one load.
+    """
     if found is None:
         return None
     fixed = length_words(found.best_fixed)
-    what = "the schedule" if found.recommended == "schedule" else fixed
     by_context = _by_context(found)
     return ScheduleView(
-        advice=f"Run {what}: {found.reason}.",
+        advice=" ".join(_advice(found, fixed, planned_length)),
         facts=_facts(found, fixed),
         fixed=fixed,
         contexts=tuple(f"{tokens:,}" for tokens in by_context),
@@ -69,6 +76,21 @@ def build_schedule(found: LengthSchedule | None) -> ScheduleView | None:
         setting=_setting(found),
         notes=found.notes,
     )
+
+
+def _advice(found: LengthSchedule, fixed: str, planned_length: int | None) -> Iterator[str]:
+    if found.recommended == "schedule":
+        yield f"Run the schedule: {found.reason}."
+        return
+    if abs(found.gain.high) < _NO_GAIN:
+        yield f"Run {fixed}: a schedule gains nothing over it at this load."
+    else:
+        yield f"Run {fixed}: {found.reason}."
+    if planned_length and planned_length != found.best_fixed:
+        yield (
+            f"The plan's {length_words(planned_length)} is the best at its one load; here the "
+            "load varies, and lengths that are nearly as good are merged."
+        )
 
 
 _Ranges = tuple[tuple[int, int, int], ...]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from capplan.reporting import formatting as fmt
 from capplan.schema.fleet import FleetWay, ServiceFleet, ServicePart
 
+_CENT = 0.005
 _HEADS = {
     "apart": "Apart, each on replicas of its own",
     "shared": "Shared, all of one LLM on the same replicas",
@@ -27,8 +28,12 @@ def services_lines(fleet: ServiceFleet | None) -> Iterator[str]:
         yield f"  Not {'together' if len(one.services) > 1 else 'at all'}: "
         yield f"    {' + '.join(one.services)}: {one.why}"
     yield from (f"  Note: {note}" for note in fleet.notes)
-    if fleet.ways and len(fleet.ways[0].parts) > 1:
-        yield "  Launch texts of all parts: --format json, fleet.ways[0].parts"
+
+
+def launches_of_parts(fleet: ServiceFleet | None) -> list[ServicePart]:
+    """Return the parts that each have a text to start them; none where one text starts all."""
+    parts = fleet.parts if fleet is not None else ()
+    return [part for part in parts if part.launch] if len(parts) > 1 else []
 
 
 def _way(way: FleetWay, *, cheapest: bool) -> str:
@@ -44,7 +49,7 @@ def _part(part: ServicePart) -> Sequence[str]:
         draft = f"{name} N = {part.num_speculative_tokens}"
     replicas = f"{part.replicas} replica{'s' if part.replicas > 1 else ''}"
     return (
-        f"    {' + '.join(part.services)}: {part.target.rsplit('/', 1)[-1]} with {draft}, "
+        f"    {part.label}: {part.target.rsplit('/', 1)[-1]} with {draft}, "
         f"{replicas} of {part.tensor_parallel} x {part.gpu_name}, {part.provider}",
         f"      {fmt.usd_interval(part.usd_per_month)} a month, "
         f"{fmt.usd(part.usd_per_month_unused)} of it unused (whole replicas and nodes);",
@@ -62,8 +67,11 @@ def _why(fleet: ServiceFleet) -> Iterator[str]:
     if not fleet.causes:
         return
     difference = sum(cause.usd_per_month for cause in fleet.causes)
-    more = "more" if difference > 0 else "less"
-    yield f"  Why shared costs {fmt.usd(abs(difference))} USD {more} than apart:"
+    if abs(difference) < _CENT:
+        yield "  Shared costs as much as apart, for reasons that cancel out:"
+    else:
+        more = "more" if difference > 0 else "less"
+        yield f"  Why shared costs {fmt.usd(abs(difference))} USD {more} than apart:"
     for cause in fleet.causes:
         sign = "+" if cause.usd_per_month > 0 else "-"
         usd = f"{sign}{fmt.usd(abs(cause.usd_per_month))}"

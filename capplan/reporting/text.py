@@ -10,7 +10,7 @@ from capplan.reporting.appendix import short_lines
 from capplan.reporting.formatting import printable
 from capplan.reporting.money_view import MoneyView
 from capplan.reporting.option_view import OptionView
-from capplan.reporting.services_text import services_lines
+from capplan.reporting.services_text import launches_of_parts, services_lines
 from capplan.reporting.view import Finalist, LengthBand, PlanView, build_view
 from capplan.schema.plan import Plan
 
@@ -40,7 +40,7 @@ def render_text(plan: Plan) -> str:
         _assumptions(view),
         _bullets("Advice", view.advice),
         short_lines(plan.guide_checklist),
-        _launch(best),
+        _launch(best, plan),
         [f"Next: {view.next_command}"],
     )
     blocks = ["\n".join(lines) for lines in sections if lines]
@@ -68,7 +68,8 @@ def _money_line(finalist: Finalist) -> str:
     line = f"{best.usd_per_million} per million output tokens at {best.utilisation} utilisation"
     if finalist.saving and finalist.baseline:
         plain = finalist.baseline.usd_per_million_short
-        line += f"; without speculation {plain}: {finalist.saving}"
+        said = finalist.saving.replace("costs the same", "the same")
+        line += f"; without speculation {plain}: {said}"
     return line
 
 
@@ -247,10 +248,14 @@ def _services(plan: Plan) -> list[str]:
     ]
 
 
-def _launch(best: Finalist | None) -> list[str]:
-    if best is None or not best.option.launch:
+def _launch(best: Finalist | None, plan: Plan) -> list[str]:
+    parts = launches_of_parts(plan.fleet)
+    if best is None or not (parts or best.option.launch):
         return []
-    return ["Launch:", *(f"  {line}" for line in best.option.launch.splitlines())]
+    texts = [(f"Launch {part.label}:", part.launch) for part in parts]
+    texts = texts or [("Launch:", best.option.launch)]
+    lines = [[head, *(f"  {line}" for line in text.splitlines())] for head, text in texts]
+    return [line for block in lines for line in block]
 
 
 def _wrap(text: str, *, indent: int = 0, hanging: int = 2) -> list[str]:

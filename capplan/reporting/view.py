@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,10 +19,10 @@ from capplan.reporting.option_view import (
     length_text,
 )
 from capplan.reporting.request_view import moment, request_rows
+from capplan.reporting.saving import saving_text
 from capplan.reporting.schedule_view import ScheduleView, build_schedule
 from capplan.schema.pairing import Method
 from capplan.schema.plan import LoadPoint, Plan, PlanOption, Tier
-from capplan.schema.quantity import Quantity
 from capplan.schema.schedule import LengthSchedule
 
 
@@ -158,11 +157,11 @@ def _finalist(plan: Plan, rank: int, option: PlanOption) -> Finalist:
         option=build_option(option, slo, rank),
         headlines=headlines(option, slo),
         baseline=build_option(baseline, slo, 0) if baseline else None,
-        saving=_saving_text(option, baseline),
+        saving=saving_text(option, baseline),
         bands=_bands(option.load_curve),
         guide=build_guide(option),
         money=build_money(option),
-        schedule=build_schedule(_schedule_of(plan, option.target)),
+        schedule=build_schedule(_schedule_of(plan, option.target), option.num_speculative_tokens),
         scheduled=_scheduled_other(plan, option),
     )
 
@@ -178,34 +177,6 @@ def _scheduled_other(plan: Plan, option: PlanOption) -> str:
         return ""
     named = (other for other in plan.options if found.origin == f"option {other.id}")
     return next((labels.option_title(other) for other in named), "")
-
-
-def saving(option: Quantity, baseline: Quantity) -> Quantity:
-    """Return the share of the cost saved, with its interval.
-
-    The two spreads are taken as independent and combined in the logarithm. Errors that both
-    share (step time, price) would cancel, so the interval is on the wide side.
-    """
-    ratio = option.mid / baseline.mid
-    up = math.hypot(_log_spread(option.high, option.mid), _log_spread(baseline.mid, baseline.low))
-    down = math.hypot(
-        _log_spread(option.mid, option.low), _log_spread(baseline.high, baseline.mid)
-    )
-    return Quantity(low=1 - ratio * math.exp(up), mid=1 - ratio, high=1 - ratio / math.exp(down))
-
-
-def _log_spread(above: float, below: float) -> float:
-    return math.log(above / below) if above > below > 0 else 0.0
-
-
-def _saving_text(best: PlanOption, baseline: PlanOption | None) -> str:
-    if baseline is None or best.id == baseline.id:
-        return ""
-    share = saving(best.usd_per_million_output_tokens, baseline.usd_per_million_output_tokens)
-    if share.mid >= 0:
-        return f"saves {fmt.percent_interval(share)}"
-    more = Quantity(low=-share.high, mid=-share.mid, high=-share.low)
-    return f"costs {fmt.percent_interval(more)} more"
 
 
 def _ranked(plan: Plan) -> list[tuple[int, PlanOption]]:

@@ -22,17 +22,27 @@ def ways_out_lines(found: PlanAnswers) -> Iterator[str]:
     if not found.ways_out:
         yield "No budget, limit or share of the load that was tried makes the plan feasible."
         return
-    yield "What would make it feasible, each change alone:"
-    yield f"  {'':<12}{'asked':>12}{'needed':>12}  {'':<12}{'USD a month':>12}  TPOT ms  option"
+    owners = max(len(way.services) for way in found.ways_out)
+    if owners:
+        yield "What each service needs, one of its lines:"
+    else:
+        yield "What would make it feasible, each change alone:"
+    heads = f"{'asked':>12}{'needed':>12}  {'':<12}{'USD a month':>12}  TPOT ms  option"
+    yield f"  {'':<{owners + bool(owners)}}{'':<12}{heads}"
     for way in found.ways_out:
         above = "*" if way.usd_per_month > max(found.budget_usd_per_month, _budget(way)) else ""
         usd = fmt.usd(way.usd_per_month) + above
         yield (
-            f"  {_LABELS[way.what]:<12}{_value(way, way.asked):>12}{_value(way, way.needed):>12}  "
+            f"  {_owner(way, owners)}{_LABELS[way.what]:<12}"
+            f"{_value(way, way.asked):>12}{_value(way, way.needed):>12}  "
             f"{_unit(way):<12}{usd:>12}  {way.tpot_ms:>7.2f}  {way.choice}"
         )
         if above:
             yield "  * above the budget"
+
+
+def _owner(way: WayOut, width: int) -> str:
+    return f"{way.services:<{width}} " if width else ""
 
 
 def _budget(way: WayOut) -> float:

@@ -40,6 +40,9 @@ class WhatIfControls:
     controls: tuple[Control, ...]
     has_baseline: bool
     held_fixed: tuple[str, ...]
+    fleet_rows: tuple[tuple[str, str, str], ...] = ()
+    """Of services on replicas of their own: figures of the whole fleet, each with its name for the
+    script, its label and its planned value."""
 
 
 def build_controls(
@@ -58,21 +61,20 @@ def build_controls(
 
 def _controls(plan: Plan, option: PlanOption) -> Iterator[Control]:
     load = plan.request.workload
-    yield _control("price", "Price", price_unit(option), option.usd_per_gpu_hour)
+    yield knob("price", "Price", price_unit(option), option.usd_per_gpu_hour)
     if load.requests_per_s is not None:
-        yield _control("load", "Load", "requests/s", load.requests_per_s)
+        yield knob("load", "Load", "requests/s", load.requests_per_s)
     elif load.output_tokens_per_month is not None:
         millions = load.output_tokens_per_month / TOKENS_PER_MILLION
-        yield _control("load", "Load", "million output tokens a month", millions)
+        yield knob("load", "Load", "million output tokens a month", millions)
     if option.acceptance is not None and option.num_speculative_tokens:
         percent = option.acceptance.acceptance_rate.mid * 100
-        yield _control("acceptance", "Acceptance", "% of N drafted tokens", percent, most=100.0)
-    yield _control("utilisation", "Utilisation", "% at most", load.utilisation * 100, most=100.0)
+        yield knob("acceptance", "Acceptance", "% of N drafted tokens", percent, most=100.0)
+    yield knob("utilisation", "Utilisation", "% at most", load.utilisation * 100, most=100.0)
 
 
-def _control(
-    name: str, label: str, unit: str, planned: float, most: float | None = None
-) -> Control:
+def knob(name: str, label: str, unit: str, planned: float, most: float | None = None) -> Control:
+    """Return a knob from a quarter of what is planned to twice that, or to the most there is."""
     high = planned * 2 if most is None else most
     places = fmt.decimals(planned)
     return Control(

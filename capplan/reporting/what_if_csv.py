@@ -21,7 +21,11 @@ _QUESTIONS = (
     "spares",
     "spot",
     "commitment",
+    "spot_total",
+    "commitment_total",
 )
+_OF_PARTS = {"spot_total": "spot", "commitment_total": "commitment"}
+"""Questions whose rows are those of a fleet's parts."""
 _LISTED = {"growth": "months", "autoscaling": "hours", "spares": "rows"}
 
 
@@ -47,7 +51,7 @@ def render_answers_csv(found: PlanAnswers) -> str:
         )
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(rows[0])
+    writer.writerow([inert(name) for name in rows[0]])
     writer.writerows([_cell(value) for value in row.values()] for row in rows)
     return out.getvalue()
 
@@ -62,6 +66,9 @@ def answer_records(found: PlanAnswers, name: str) -> Sequence[Mapping[str, objec
         return [dict(vars(one)) for one in found.ways_out or ()]
     if isinstance(answer, Sensitivity):
         return _ends(answer)
+    if name in _OF_PARTS:
+        named = ((part.services, getattr(part, _OF_PARTS[name])) for part in found.parts)
+        return [{"services": label, **_flat(blend)} for label, blend in named]
     listed = getattr(answer, _LISTED[name]) if name in _LISTED else (answer,)
     return [_flat(one) for one in listed]
 

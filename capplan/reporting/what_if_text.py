@@ -36,7 +36,7 @@ def render_answers(found: PlanAnswers) -> str:
     blocks.extend("\n".join(lines) for lines in fleet_blocks(found))
     closing = [f"Held fixed: {one}." for one in found.held_fixed]
     closing += [f"Note: {one}." for one in found.notes]
-    if found.option:
+    if found.option and not found.parts:
         closing.append(
             f"The load at which an API costs the same: capplan breakeven --plan {found.plan}"
         )
@@ -51,10 +51,19 @@ def _head(found: PlanAnswers) -> str:
     if usd is None or million is None:
         return f"{found.plan}: nothing within the limits and {budget}."
     return (
-        f"{found.plan}, {found.option}\n"
+        f"{_of_what(found)}\n"
         f"As planned: {fmt.usd(usd)} USD a month, {fmt.usd(million)} USD per million output "
         f"tokens, budget {budget}."
     )
+
+
+def _of_what(found: PlanAnswers) -> str:
+    """Return what is answered about: an option, or every part of a fleet."""
+    if found.parts:
+        parts = "".join(f"\n  {part.services}: {part.option}" for part in found.parts)
+        return f"{found.plan}, all services, on {len(found.parts)} sets of replicas:{parts}"
+    alone = f", {found.services} alone" if found.services else ""
+    return f"{found.plan}{alone}, {found.option}"
 
 
 def _wrapped(text: str) -> list[str]:
@@ -166,8 +175,14 @@ def _scenario(row: dict[str, Cell], names: Sequence[str]) -> str:
     if not row["feasible"]:
         return f"{factors}  nothing within the budget and the limits"
     cells = "".join(f"{_cell(row[key]):>{width + 2}}" for key, _, width in _COLUMNS)
-    changed = f"{row['method']} N={row['num_speculative_tokens']} {row['gpu']} {row['provider']}"
-    return f"{factors}{cells}  {changed if row['choice_changes'] else 'no'}"
+    return f"{factors}{cells}  {_changed(row) if row['choice_changes'] else 'no'}"
+
+
+def _changed(row: dict[str, Cell]) -> str:
+    """Return another choice in words; of a fleet, whose option is another."""
+    if "changed_services" in row:
+        return str(row["changed_services"])
+    return f"{row['method']} N={row['num_speculative_tokens']} {row['gpu']} {row['provider']}"
 
 
 def _cell(value: Cell) -> str:

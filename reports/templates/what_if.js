@@ -15,7 +15,13 @@
     });
   const moneyPlaces = (usd) => (Math.abs(usd) >= 1000 ? 0 : Math.max(2, decimals(usd, 2)));
   const money = (usd) => fixed(usd, moneyPlaces(usd));
-  const percent = (share) => `${fixed(share * 100, Math.abs(share) < 0.01 ? 1 : 0)} %`;
+  // What is less than the whole is never shown as the whole.
+  const percent = (share) => {
+    const size = Math.abs(share * 100);
+    const below = [0, 1, 2, 3, 4, 5, 6, 7, 8].find((places) => rounded(size, places) < 100);
+    const places = size > 0 && size < 1 ? 1 : size < 100 ? below : 0;
+    return `${fixed(share * 100, places ?? 0)} %`;
+  };
 
   function interval({ low, mid, high }, places, unit) {
     const own = low > 0 && high / low > WIDE;
@@ -64,8 +70,8 @@
   function wire(section) {
     const rank = Number(section.dataset.whatIf);
     const option = plan.options[rank - 1];
-    const fleet = capplanWhatIf.fleetOf(plan, option);
-    if (fleet === null) return;
+    const whole = capplanWhatIf.wholeOf(plan, option);
+    if (whole === null) return;
     const comparing = section.dataset.compared !== undefined;
     const plainFleet = comparing ? capplanWhatIf.fleetOf(plan, baselineOf(option)) : null;
     const knobs = [...section.querySelectorAll("[data-knob]")];
@@ -89,7 +95,7 @@
 
     function show() {
       const chosen = settings();
-      const found = capplanWhatIf.answer(fleet, chosen);
+      const found = capplanWhatIf.answerWhole(whole, chosen);
       const plain = plainFleet && capplanWhatIf.answer(plainFleet, { ...chosen, acceptance: 1 });
       for (const [name, text] of Object.entries(FIGURES)) {
         fill(`now-${name}`, found, text);

@@ -29,6 +29,12 @@ globalThis.capplanWhatIf = (() => {
     return found;
   }
 
+  /* What a request's own prompt takes of the replica, a token: no part of the time per token, but of
+     the rate. Zero in plan files of older versions, which left it out. */
+  function promptShare({ concurrency, output_tokens_per_s: rate, tpot_ms: tpot }) {
+    return Math.max((concurrency * MS_PER_S) / rate.mid - tpot.mid, 0);
+  }
+
   function energyPerGpuHour(bill) {
     const lines = bill.lines.filter((line) => line.item === "electricity");
     const usd = lines.reduce((sum, line) => sum + line.usd, 0);
@@ -46,6 +52,7 @@ globalThis.capplanWhatIf = (() => {
         tpotMs: point.tpot_ms.mid,
         plainMs: point.baseline_tpot_ms,
         speedup: point.speedup.mid,
+        promptMs: promptShare(point),
       }))
       .sort((one, other) => one.batch - other.batch);
     const atPeak = option.utilisation_at_peak ?? option.utilisation;
@@ -76,16 +83,33 @@ globalThis.capplanWhatIf = (() => {
     };
   }
 
+  /* All that the plan pays for with this option: the option itself; of services on replicas of their
+     own every part, with this option as the largest. Null where the plan file lacks one of them. */
+  function wholeOf(plan, option) {
+    const parts = plan.fleet?.ways[0]?.parts ?? [];
+    if (parts.length < 2) return fleetOf(plan, option);
+    const largest = parts.reduce((most, part) => (part.usd_per_month.mid > most.usd_per_month.mid ? part : most));
+    const fleets = parts.map((part) => {
+      const service = plan.request.services.find(({ name }) => part.services.includes(name));
+      if (!service) return null;
+      const request = { ...plan.request, slo: part.slo, workload: service.workload };
+      return fleetOf({ request }, part === largest ? option : part.planned);
+    });
+    if (fleets.includes(null)) return null;
+    const { utilisation } = fleets[parts.indexOf(largest)];
+    return { parts: fleets, utilisation, budget: plan.fleet.budget_usd_per_month };
+  }
+
   /* The curve at another acceptance: what a round costs stays as it is. */
   function withTokens(fleet, acceptance) {
     const { curve, interferenceMs, tokensPerRound, mostTokensPerRound } = fleet;
     const wanted = 1 + (tokensPerRound - 1) * acceptance;
     const tokens = Math.min(Math.max(wanted, 1), mostTokensPerRound);
     const gain = tokens / tokensPerRound;
-    return curve.map(({ batch, tpotMs, speedup }) => {
+    return curve.map(({ batch, tpotMs, speedup, promptMs }) => {
       const others = interferenceMs * (batch - 1);
       const ms = gain === 1 ? tpotMs : (tpotMs - others) / gain + others;
-      return { batch, tpotMs: ms, speedup: speedup * gain, rate: (batch * MS_PER_S) / ms };
+      return { batch, tpotMs: ms, speedup: speedup * gain, rate: (batch * MS_PER_S) / (ms + promptMs) };
     });
   }
 
@@ -179,5 +203,34 @@ globalThis.capplanWhatIf = (() => {
     };
   }
 
-  return { answer, fleetOf };
+  /* Every part at the same settings: dollars, replicas and tokens add up, a time is that of the
+     slowest part. The utilisation is that of the largest part; others keep their distance to it. */
+  function answerWhole(whole, chosen) {
+    if (!whole.parts) return answer(whole, chosen);
+    const shift = (chosen.utilisation ?? whole.utilisation) / whole.utilisation;
+    const found = whole.parts.map((part) =>
+      answer(part, { ...chosen, utilisation: Math.min(part.utilisation * shift, 1) }),
+    );
+    return found.includes(null) ? null : together(found, whole.budget);
+  }
+
+  function together(found, budget) {
+    const sum = (value) => found.reduce((total, one) => total + value(one), 0);
+    const most = (value) => Math.max(...found.map(value));
+    const month = (end) => sum((one) => one.usdPerMonth[end]);
+    const millions = sum((one) => one.usdPerMonth.mid / one.usdPerMillion.mid);
+    const usdPerMonth = { low: month("low"), mid: month("mid"), high: month("high") };
+    const { low, mid, high } = usdPerMonth;
+    return {
+      replicas: sum((one) => one.replicas),
+      gpus: sum((one) => one.gpus),
+      utilisationAtPeak: most((one) => one.utilisationAtPeak),
+      usdPerMonth,
+      usdPerMillion: { low: low / millions, mid: mid / millions, high: high / millions },
+      tpotMs: found.map((one) => one.tpotMs).reduce((slow, one) => (one.mid > slow.mid ? one : slow)),
+      withinBudget: mid <= budget * (1 + ROUNDING),
+    };
+  }
+
+  return { answer, answerWhole, fleetOf, wholeOf };
 })();

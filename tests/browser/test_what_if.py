@@ -134,13 +134,18 @@ def test_left_alone_the_page_shows_the_plans_own_figures(browser: Any, planned: 
             assert shown[f"now-{name}"] == shown[f"planned-{name}"], name
 
 
+def _enter(browser: Any, selector: str, text: str) -> None:
+    """Put a text into a field, as if it were typed."""
+    browser.value(
+        f"(() => {{ const field = document.querySelector({json.dumps(selector)});"
+        f"field.value = {json.dumps(text)};"
+        "field.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+
+
 def test_moving_a_control_changes_the_figures_shown(browser: Any, planned: Plan) -> None:
     option = planned.options[0]
-    browser.value(
-        "(() => { const knob = document.querySelector(\"[data-knob='price']\");"
-        f"knob.value = '{option.usd_per_gpu_hour * 2!r}';"
-        "knob.dispatchEvent(new Event('input', {bubbles: true})); })()"
-    )
+    _enter(browser, "[data-knob='price']", repr(option.usd_per_gpu_hour * 2))
     chosen = {**SETTINGS[0], "price": 2.0}
     twice = _by_python(planned, option, chosen)
     assert twice is not None
@@ -153,21 +158,13 @@ def test_moving_a_control_changes_the_figures_shown(browser: Any, planned: Plan)
     )
 
 
-def test_a_bill_of_today_is_compared_and_nonsense_is_marked(
-    browser: Any, pages: Path, sample_plans: Any
-) -> None:
+def test_a_bill_of_today_is_compared_and_nonsense_is_marked(browser: Any, pages: Path) -> None:
     browser.open(pages / "plan.html")
-    browser.value(
-        "(() => { const today = document.querySelector('[data-today]'); today.value = '20000';"
-        "today.dispatchEvent(new Event('input')); })()"
-    )
+    _enter(browser, "[data-today]", "20000")
     assert "USD less than today" in browser.value(
         "document.querySelector('[data-answer]').textContent"
     )
-    browser.value(
-        "(() => { const knob = document.querySelector(\"[data-knob='load']\"); knob.value = '-3';"
-        "knob.dispatchEvent(new Event('input')); })()"
-    )
+    _enter(browser, "[data-knob='load']", "-3")
     knob = "document.querySelector(\"[data-knob='load']\")"
     assert browser.value(f"{knob}.getAttribute('aria-invalid')") == "true"
     assert browser.complaints() == []

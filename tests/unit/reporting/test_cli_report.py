@@ -11,7 +11,7 @@ from capplan.cli import diff, report, schema
 from capplan.errors import PlanFormatError, RequestError
 from capplan.profiles.store import save_profile
 from capplan.reporting import render
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from capplan.reporting.diff_text import signed_percent
+from capplan.reporting.diff_words import signed_percent
 from capplan.schema.difference import Interval
 
 

@@ -69,3 +69,37 @@ def test_seconds_keep_their_interval_in_seconds() -> None:
 def test_gigabytes_are_decimal() -> None:
     assert fmt.gigabytes(65.5e9) == "65.5 GB"
     assert fmt.tokens_per_s(2410.4) == "2,410 tokens/s"
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.994, "99 %"),
+        (0.995, "99.5 %"),
+        (0.9995, "99.95 %"),
+        (0.99999, "99.999 %"),
+        (-0.9997, "-99.97 %"),
+        (1.0, "100 %"),
+        (0.1 * 3 + 0.7, "100 %"),
+        (1.0 - 1e-13, "100 %"),
+        (1.004, "100 %"),
+    ],
+)
+def test_what_is_less_than_all_is_never_rounded_up_to_all(share: float, text: str) -> None:
+    assert fmt.percent(share) == text
+    if share < 1.0 - 1e-9:
+        assert "100" not in fmt.fine_percent(share)
+
+
+@pytest.mark.parametrize(
+    ("low", "mid", "high", "text"),
+    [
+        (0.97, 0.99, 0.9996, "99 % (97-99.96 %)"),
+        (0.9, 0.9996, 1.2, "99.96 % (90-120 %)"),
+        (0.01, 0.5, 0.9996, "50 % (1.0-99.96 %)"),
+    ],
+)
+def test_ends_of_an_interval_below_the_whole_stay_below_it(
+    low: float, mid: float, high: float, text: str
+) -> None:
+    assert fmt.percent_interval(q(low, mid, high)) == text

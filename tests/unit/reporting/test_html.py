@@ -166,6 +166,25 @@ def test_the_heading_keeps_numbers_with_their_signs(sample_plans: Any) -> None:
     assert "N\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}4: 50\N{NO-BREAK SPACE}% cheaper" in page
 
 
+def test_an_interval_and_a_day_stay_on_one_line_and_a_name_stays_text(sample_plans: Any) -> None:
+    plan = sample_plans.make_plan()
+    sentence = "Llama-3.1-8B <b>: 1.43x (1.31-1.56), read 2026-05-24. And more."
+    verdict = plan.verdict.model_copy(update={"sentence": sentence})
+    page = render(plan.model_copy(update={"verdict": verdict}), "html")
+    interval, day = (
+        f'<span class="whole">{text}</span>' for text in ("(1.31-1.56),", "2026-05-24")
+    )
+    assert f"<h1>Llama-3.1-8B &lt;b&gt;: 1.43x {interval} read {day}.</h1>" in page
+    assert "<p>And more.</p>" in page
+
+
+def test_what_is_not_decided_is_said_once(sample_plans: Any) -> None:
+    plan = sample_plans.make_plan()
+    verdict = plan.verdict.model_copy(update={"decided": False})
+    page = render(plan.model_copy(update={"verdict": verdict}), "html")
+    assert page.count('big">Not decided<') == 1
+
+
 def test_every_number_is_in_a_table_or_list_that_leads_to_its_origin(page: str) -> None:
     markup = _SCRIPT.sub("", page)
     for section in re.findall(r"<section.*?</section>", markup, re.DOTALL):

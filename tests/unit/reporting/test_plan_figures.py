@@ -144,3 +144,12 @@ def test_an_axis_holds_all_values_and_few_round_ticks(values: list[float]) -> No
     places = [scale.at(value) for value in sorted(values)]
     assert places == sorted(places)
     assert all(svg_chart.LEFT <= place <= svg_chart.WIDTH for place in places)
+
+
+def test_a_picture_is_not_written_under_another_kinds_name(
+    sample_plans: Any, tmp_path: Path
+) -> None:
+    figure = plan_figure(sample_plans.make_plan())
+    with pytest.raises(RequestError, match=r"ends in \.png"):
+        figure.save(tmp_path / "cost.png")
+    assert not (tmp_path / "cost.png").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from capplan.reporting.profile_text import render_profile
-from capplan.schema.profile import Phase, Role, TimingCell
+from capplan.schema.cells import Phase, Role, TimingCell
 
 
 def test_rounds_are_shown_in_plain_steps(synthetic: Any) -> None:

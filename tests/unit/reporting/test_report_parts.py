@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -68,7 +69,8 @@ def test_speculation_that_always_or_never_pays_is_said_so(sample_plans: Any) -> 
 
 
 def _confidence(sample_plans: Any, **overrides: Any) -> Any:
-    option = sample_plans.make_option(**overrides)
+    read = Source(kind=Kind.CITED, reference="a price list", date="2026-11-20")
+    option = sample_plans.make_option(**{"price_source": read, **overrides})
     return build_confidence(sample_plans.make_plan(options=(option,)), option)
 
 
@@ -79,10 +81,27 @@ def test_confidence_is_that_of_the_weakest_part(sample_plans: Any) -> None:
     cited = acceptance.model_copy(update={"source": Source(kind=Kind.CITED, reference="a paper")})
     found = _confidence(sample_plans, acceptance=cited)
     assert found.grade is Grade.FAIR
-    assert found.reason == "Held down by the acceptance."
+    assert found.reason == "As sure as its weakest part: the acceptance."
     stated = Source(kind=Kind.ASSUMED, reference="stated with the request")
     assert _confidence(sample_plans, price_source=stated).grade is Grade.FAIR
     assert _confidence(sample_plans, price_tier="marketplace").grade is Grade.LOW
+
+
+@pytest.mark.parametrize(
+    ("day", "grade", "says"),
+    [
+        ("2026-10-01", Grade.HIGH, "published, read 2026-10-01"),
+        ("2026-09-29", Grade.FAIR, "published, read 2026-09-29, 61 days before this plan"),
+        ("soon", Grade.HIGH, "published, read soon"),
+        (None, Grade.FAIR, "published, without a day"),
+    ],
+)
+def test_a_price_read_long_before_the_plan_is_no_more_than_fair(
+    sample_plans: Any, day: str | None, grade: Grade, says: str
+) -> None:
+    read = Source(kind=Kind.CITED, reference="a price list", date=day)
+    price = _confidence(sample_plans, price_source=read).parts[-1]
+    assert (price.grade, price.says) == (grade, says)
 
 
 def test_an_undecided_plan_is_not_called_sure(sample_plans: Any) -> None:
@@ -98,6 +117,14 @@ def test_an_undecided_plan_is_not_called_sure(sample_plans: Any) -> None:
     assert part.verdict == "Not decided"
     assert part.confidence.headline == "Not decided"
     assert part.confidence.settled_by == "capplan profile X"
+
+
+def test_a_cheaper_token_is_told_in_dollars_with_the_interval_of_its_change(
+    sample_plans: Any,
+) -> None:
+    rows = {row.label: row for row in build_parts(sample_plans.make_plan())[1].compared}
+    changed = rows["A million output tokens"].difference
+    assert re.fullmatch(r"-[\d.]+ USD \(-\d+ % \([+-]\d+ to [+-]\d+ %\)\)", changed), changed
 
 
 def test_checks_name_the_tokens_below_which_a_round_loses(sample_plans: Any) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from capplan.reporting import render
 from capplan.reporting.schedule_view import ScheduleView, build_schedule
+from capplan.schema.quantity import Quantity
 
 
 @pytest.fixture
@@ -98,6 +99,16 @@ def test_where_a_plain_option_wins_the_one_that_was_scheduled_is_named(sample_pl
     plain, drafting = sample_plans.make_baseline(), sample_plans.make_option()
     text = section(sample_plans.make_plan(options=(plain, drafting)))
     assert "Length by batch and context: Qwen3-32B + Qwen3-0.6B, N\u00a0=\u00a03" in text
+
+
+def test_a_fixed_length_is_told_from_the_plans_own(sample_plans: Any) -> None:
+    nothing = Quantity(low=-1e-9, mid=0.0, high=1e-9)
+    fixed = sample_plans.length_schedule(recommended="fixed", gain=nothing)
+    same, other = build_schedule(fixed, 2), build_schedule(fixed, 3)
+    assert same is not None
+    assert other is not None
+    assert same.advice == "Run N = 2: a schedule gains nothing over it at this load."
+    assert other.advice.startswith(f"{same.advice} The plan's N = 3 is the best at its one load")
 
 
 def test_a_schedule_that_never_drafts_sets_nothing(sample_plans: Any) -> None:

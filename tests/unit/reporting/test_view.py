@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from capplan.reporting import labels
-from capplan.reporting.view import baseline_of, build_view, saving
+from capplan.reporting.saving import saving
+from capplan.reporting.view import baseline_of, build_view
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Tier
 from capplan.schema.quantity import Quantity
@@ -35,6 +36,22 @@ def test_a_dearer_plan_says_that_it_costs_more(sample_plans: Any) -> None:
         )
     )
     assert view.finalists[0].saving == "costs 100 % more"
+
+
+def test_a_plan_of_the_same_cost_neither_saves_nor_costs_more(sample_plans: Any) -> None:
+    option = sample_plans.make_option()
+    cost = option.usd_per_million_output_tokens
+
+    def said(plain_cost: Quantity, plan_cost: Quantity) -> str:
+        plain = sample_plans.make_baseline(usd_per_million_output_tokens=plain_cost)
+        best = option.model_copy(update={"usd_per_million_output_tokens": plan_cost})
+        view = build_view(sample_plans.make_plan(options=(best, plain), baseline=plain))
+        return view.finalists[0].saving
+
+    exact = Quantity.exact(cost.mid)
+    wide = Quantity(low=cost.mid / 2, mid=cost.mid, high=cost.mid * 2)
+    assert said(exact, exact) == "costs the same"
+    assert said(exact, wide) == "costs the same (50 % less to 100 % more)"
 
 
 def test_neighbouring_loads_with_one_best_length_become_one_band(sample_plans: Any) -> None:
@@ -107,5 +124,5 @@ def test_short_ids_cut_only_paths_and_hub_ids(full: str, short: str) -> None:
 
 def test_every_method_and_rejection_of_the_schema_has_a_name() -> None:
     assert set(labels.METHODS) == set(Method)
-    documented = "memory tpot ttft budget acceptance_unknown vocabulary node_size kv_unknown"
-    assert set(documented.split()) <= set(labels.REASONS)
+    documented = "memory context tpot ttft budget acceptance_unknown vocabulary node_size"
+    assert {*documented.split(), "kv_unknown"} <= set(labels.REASONS)
