@@ -17,9 +17,13 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 _PLAIN = (bool, int, float, str, bytes, Decimal, type(None))
-_KEPT = frozenset({"__module__", "__dict__", "__weakref__", "__doc__", "__annotations__"})
+_KEPT = frozenset({
+    "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__",
+    "__package__", "__loader__", "__spec__",  # of the module itself, whatever its code
+})  # fmt: skip
 _FIELDS = "__dataclass_fields__"
 
 
@@ -50,7 +54,7 @@ def graft(module: ModuleType, fresh: ModuleType) -> bool:
 def _graft_value(old: Any, new: Any) -> bool:
     if isinstance(new, type):
         return _graft_class(old, new)
-    if dataclasses.is_dataclass(new):
+    if dataclasses.is_dataclass(new) or isinstance(new, BaseModel):
         pairs = [(name, vars(old)[name], value) for name, value in vars(new).items()]
         return _any(_graft_attribute(old, *pair) for pair in pairs)
     if isinstance(new, dict):

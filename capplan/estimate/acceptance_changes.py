@@ -8,17 +8,13 @@ from functools import cache, partial
 
 import numpy as np
 
-from capplan.estimate.acceptance import (
-    MAX_NUM_SPECULATIVE_TOKENS,
-    ReplayCounts,
-    count_rounds,
-    replay_per_start,
-    replay_per_token,
-)
+from capplan.estimate.acceptance import MAX_NUM_SPECULATIVE_TOKENS
 from capplan.estimate.comparison import Contrast, Ratio, combined, difference_error
+from capplan.estimate.replay import ReplayCounts, count_rounds, replay_per_start, replay_per_token
 from capplan.estimate.tracing import Arrays
+from capplan.schema.cells import AcceptanceCell, DraftSampling
 from capplan.schema.difference import Quality
-from capplan.schema.profile import AcceptanceCell, DraftSampling, Profile
+from capplan.schema.profile import Profile
 
 DEFAULT_LENGTHS = (1, 3, 5)
 """N that are compared where none is asked for: longer ones say nearly the same again."""

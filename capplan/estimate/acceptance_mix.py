@@ -13,6 +13,9 @@ from capplan.schema.workload import TrafficPart, Workload
 
 Floats = NDArray[np.float64]
 
+_ROUNDED = 0.015
+"""By how much stated shares may miss 1: three thirds of 0.33 do by 0.01."""
+
 
 def curve_of_mix(
     workload: Workload, curve_of: Callable[[TrafficPart], AcceptanceCurve | None]
@@ -52,6 +55,14 @@ def token_shares(workload: Workload) -> Floats:
     )
     result: Floats = weights / weights.sum()
     return result
+
+
+def shares_in_proportion(workload: Workload) -> str:
+    """Return words on a mix whose shares are not parts of one whole; empty if they are."""
+    total = sum(part.share for part in workload.mix)
+    if not workload.mix or abs(total - 1.0) <= _ROUNDED:
+        return ""
+    return f"the shares of the mix add up to {total:.3g}, not to 1: they are put in proportion"
 
 
 def mixed(

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.errors import ProfileError
-from capplan.estimate.steptime import FittedStep
-from capplan.schema.profile import Phase, Profile, Role, Stability, TimingCell
+from capplan.estimate.fitted_step import FittedStep
+from capplan.schema.cells import Phase, Role, TimingCell
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Stability
 
 Floats = NDArray[np.float64]
 

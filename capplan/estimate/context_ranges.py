@@ -21,8 +21,9 @@ from capplan.estimate.round_places import RoundPlaces, round_places
 from capplan.estimate.student import student_quantile
 from capplan.estimate.tracing import Arrays
 from capplan.estimate.uncertainty import Z_95
+from capplan.schema.cells import DraftSampling
 from capplan.schema.difference import Quality, RangeFigure, RangeTable
-from capplan.schema.profile import DraftSampling, Profile
+from capplan.schema.profile import Profile
 from capplan.schema.quantity import Quantity
 
 Floats = NDArray[np.float64]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -101,7 +101,7 @@ def curve_from_facts(
     return AcceptanceCurve(
         tokens_per_round=curve,
         relative_se=relative_se,
-        definition=_facts_definition(chosen, lengths, temperature),
+        definition=_facts_definition(chosen, lengths, temperature, task),
         source=Source(
             kind=_kind(chosen) if measured_at == temperature else Kind.DERIVED,
             reference=_references([fact.source.reference for fact in chosen]),
@@ -149,10 +149,20 @@ def _task_spread(values: Mapping[int, Floats]) -> float:
     return transfer_task(list(most)).log_sd
 
 
+def tasks_text(tasks: Iterable[str], asked: str | None) -> str:
+    """Name tasks, and the one that was asked for where it is not among them."""
+    known = sorted(set(tasks))
+    strange = asked is not None and asked.casefold() not in {task.casefold() for task in known}
+    return ", ".join(known) + (f"; not on {asked}, of which nothing is known" if strange else "")
+
+
 def _facts_definition(
-    facts: Sequence[AcceptanceFact], lengths: Sequence[int], temperature: float
+    facts: Sequence[AcceptanceFact],
+    lengths: Sequence[int],
+    temperature: float,
+    task: str | None,
 ) -> str:
-    tasks = ", ".join(sorted({fact.task for fact in facts}))
+    tasks = tasks_text((fact.task for fact in facts), task)
     temperatures = {fact.temperature for fact in facts}
     at = ", ".join(sorted("not published" if t is None else f"{t:g}" for t in temperatures))
     law = (

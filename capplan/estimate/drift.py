@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from capplan.estimate.observed import tokens_per_round
 from capplan.estimate.student import student_quantile, two_sided_p
-from capplan.estimate.uncertainty import LogEstimate, ratio_of_sums
+from capplan.estimate.uncertainty import LogEstimate, ratio_of_requests
 from capplan.schema.difference import Interval, RangeFigure, RangeTable, Trend
 from capplan.schema.observation import Observation
 from capplan.schema.profile import Profile
@@ -139,7 +139,7 @@ def observed_ranges(windows: Sequence[ServedWindow], ranges: Ranges) -> list[Ran
 def _range_of(windows: Sequence[ServedWindow], label: str, low: float, high: float) -> RangeFigure:
     rounds = np.array([one.rounds for one in windows])
     accepted = np.array([one.accepted for one in windows])
-    value, relative = ratio_of_sums(rounds + accepted, rounds)
+    value, relative = ratio_of_requests(rounds + accepted, rounds)
     if len(windows) < 3:
         # one or two windows tell no spread among windows: what each knows of itself is taken
         weights = rounds / rounds.sum()

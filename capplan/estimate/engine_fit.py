@@ -13,10 +13,10 @@ from typing import cast
 import numpy as np
 
 from capplan.errors import CalibrationError
+from capplan.estimate.datasheet_step import DatasheetStep, HardwareGroup, by_arch
 from capplan.estimate.decoding import FACTORS
 from capplan.estimate.pass_timings import Booleans, Floats, PassTimings, chosen, splits
 from capplan.estimate.shrunken_fit import Prior, ShrunkenFit, fit_shrunken
-from capplan.estimate.steptime import DatasheetStep, HardwareGroup, by_arch
 from capplan.schema.calibration import (
     CalibratedConstant,
     CalibrationFit,

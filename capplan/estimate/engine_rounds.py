@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from capplan.errors import ProfileError
 from capplan.estimate.calibration import fit_relative, held_out_error, prompt_seconds_per_token
-from capplan.estimate.steptime import FittedStep
+from capplan.estimate.fitted_step import FittedStep
+from capplan.schema.cells import Phase, Role, TimingCell
 from capplan.schema.pairing import Method
-from capplan.schema.profile import Phase, Profile, Role, Stability, TimingCell
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Stability
 
 Floats = NDArray[np.float64]
 

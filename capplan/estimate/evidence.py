@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,29 +9,22 @@ import numpy as np
 from capplan.errors import ProfileInvalidError
 from capplan.estimate.acceptance import MAX_NUM_SPECULATIVE_TOKENS
 from capplan.estimate.calibration import fit_step_time
-from capplan.estimate.curves import DEFINITION, AcceptanceCurve
+from capplan.estimate.curves import DEFINITION, AcceptanceCurve, tasks_text
 from capplan.estimate.engine_rounds import fit_engine, is_engine_profile
+from capplan.estimate.fitted_step import FittedStep
 from capplan.estimate.observed import only_observed
-from capplan.estimate.steptime import FittedStep, verify_seconds
+from capplan.estimate.round_overhead import RoundPasses, round_overhead
 from capplan.estimate.temperature import KEPT, drafter_of, transfer_temperature
 from capplan.estimate.tracing import Arrays, TracedAcceptance, pool, replay_cell
 from capplan.estimate.uncertainty import Z_95
+from capplan.schema.cells import DraftSampling, Role
 from capplan.schema.llm import LlmSpec
+from capplan.schema.measured_setup import Draft, EngineDraft, ModelDraft
 from capplan.schema.pairing import DraftSampleMethod, Method
-from capplan.schema.profile import (
-    Draft,
-    DraftSampling,
-    EngineDraft,
-    ModelDraft,
-    Profile,
-    Role,
-    RoundsCell,
-    Stability,
-)
+from capplan.schema.profile import Profile
 from capplan.schema.provenance import Kind, Source
+from capplan.schema.verdict import Stability
 
-ALL_TASKS = "all"
-"""Task of rounds that an engine ran on every task's requests at once."""
 _LOOKUP = frozenset({Method.NGRAM, Method.SUFFIX})
 _SAMPLED: dict[DraftSampling, DraftSampleMethod] = {
     DraftSampling.GREEDY: "greedy",
@@ -95,7 +87,8 @@ class ProfileEvidence:
             return None
         nearest = min((trace.temperature for trace in usable), key=lambda t: abs(t - temperature))
         at = [trace for trace in usable if trace.temperature == nearest]
-        of_task = [trace for trace in at if task is not None and trace.task == task]
+        wanted = None if task is None else task.casefold()
+        of_task = [trace for trace in at if trace.task.casefold() == wanted]
         traced = pool(of_task or at)
         values, errors = traced.curve()
         if len(values) <= MAX_NUM_SPECULATIVE_TOKENS or not np.isfinite(values).all():
@@ -107,7 +100,7 @@ class ProfileEvidence:
         # one request has no spread, but its tokens per round lie in 1 .. N+1 all the same
         widest = np.log(most) / Z_95
         relative_se = np.minimum(np.hypot(errors, moved.relative_se), widest)
-        tasks = ", ".join(sorted({trace.task for trace in (of_task or at)}))
+        tasks = tasks_text((trace.task for trace in (of_task or at)), task)
         requests = len(traced.counts[0].rounds)
         lookup = self.method in _LOOKUP
         sampling = "" if lookup else f", {mode.value} drafts"
@@ -167,7 +160,7 @@ def evidence_from_profile(profile: Profile, arrays: Arrays) -> ProfileEvidence:
         for trace in replay_cell(cell, index, arrays, draft_llm=draft_llm)
     )
     passes = RoundPasses(target_step, draft_step, mean_context(profile))
-    overhead, scatter = _round_overhead(profile, passes, traces)
+    overhead, scatter = round_overhead(profile, passes, traces)
     if steps.round_s is not None:
         overhead, scatter = steps.round_s, 0.0
     return ProfileEvidence(
@@ -237,62 +230,3 @@ def mean_context(profile: Profile) -> float:
         for cell in profile.acceptance
     ]
     return float(np.mean(held)) if held else 0.0
-
-
-@dataclass(frozen=True)
-class RoundPasses:
-    """Time of the passes of one round, from fitted step times."""
-
-    target: FittedStep
-    draft: FittedStep | None
-    context: float
-
-    def seconds(self, cell: RoundsCell, traced: TracedAcceptance | None) -> float:
-        """Return the passes of a mean round of this cell.
-
-        How often lookup finds a draft is read from the trace; without one, every round is taken
-        to verify the mean number of drafts.
-        """
-        n = cell.num_speculative_tokens
-        if self.draft is None:
-            share, drafted = 1.0, cell.drafted / max(cell.rounds, 1)
-            if traced is not None:
-                share, drafted = traced.drafting(n)
-            return float(verify_seconds(self.target, cell.batch, drafted, share, self.context))
-        verified = self.target.seconds(cell.batch, n + 1.0, self.context)
-        return float(verified + n * self.draft.seconds(cell.batch, 1, self.context))
-
-
-def trace_of_rounds(
-    cell: RoundsCell, traces: Sequence[TracedAcceptance]
-) -> TracedAcceptance | None:
-    """Return the trace of the very requests that a cell decoded; None if they were not traced.
-
-    Rounds are run on the first requests of a task, so at temperature 0 the text is the same; an
-    engine runs those of all tasks side by side.
-    """
-    alike = [
-        trace
-        for trace in traces
-        if trace.temperature == cell.temperature and trace.draft_sampling == cell.draft_sampling
-    ]
-    if cell.task == ALL_TASKS and alike:
-        return pool(alike)
-    own = next((trace for trace in alike if trace.task == cell.task), None)
-    return own.of_first(cell.requests) if own is not None else None
-
-
-def _round_overhead(
-    profile: Profile, passes: RoundPasses, traces: Sequence[TracedAcceptance]
-) -> tuple[float, float]:
-    """Return what really run rounds cost beyond the fitted passes, and the scatter about it."""
-    measured, predicted = [], []
-    for cell in profile.rounds:
-        if cell.rounds > 0:
-            measured.append(cell.seconds / cell.rounds)
-            predicted.append(passes.seconds(cell, trace_of_rounds(cell, traces)))
-    if not measured:
-        return 0.0, 0.0
-    overhead = max(float(np.median(np.subtract(measured, predicted))), 0.0)
-    errors = (np.array(predicted) + overhead) / np.array(measured) - 1.0
-    return overhead, float(np.sqrt(np.mean(errors**2)))

@@ -13,7 +13,7 @@ from capplan.estimate.kvpages import (
     plain_bytes,
     split_heads,
 )
-from capplan.schema.cache import BF16_BYTES, CacheKind
+from capplan.schema.cache import BF16_BYTES, CacheKind, kv_bytes_per_token
 from capplan.schema.llm import LlmSpec
 
 Floats = NDArray[np.float64]
@@ -36,6 +36,19 @@ def uneven_heads(llm: LlmSpec, gpus: int) -> str:
     kept = sorted({group.heads for group in llm.cache if group.kind in kinds})
     odd = [heads for heads in kept if heads % gpus and gpus % heads]
     return f"{odd[0]} KV heads" if odd else ""
+
+
+def without_windows(llm: LlmSpec) -> LlmSpec:
+    """Return an LLM whose windowed layers keep every token, as some engines hold them."""
+    if all(group.window is None for group in llm.cache):
+        return llm
+    kept = tuple(
+        group.model_copy(update={"kind": CacheKind.FULL, "window": None})
+        if group.kind is CacheKind.WINDOW
+        else group
+        for group in llm.cache
+    )
+    return llm.model_copy(update={"cache": kept, "kv_bytes_per_token": kv_bytes_per_token(kept)})
 
 
 def kv_bytes_per_gpu_token(

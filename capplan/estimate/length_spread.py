@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.estimate.acceptance import ReplayCounts
 from capplan.estimate.adaptive import LengthPlan, LengthTimes
 from capplan.estimate.framework_tax import LOG_SD
+from capplan.estimate.replay import ReplayCounts
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

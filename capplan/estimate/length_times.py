@@ -21,8 +21,8 @@ from capplan.estimate.length_spread import (
 )
 from capplan.estimate.steptime import verify_seconds
 from capplan.estimate.tracing import TracedAcceptance, pool
+from capplan.schema.cells import DraftSampling
 from capplan.schema.pairing import Method
-from capplan.schema.profile import DraftSampling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -12,7 +12,12 @@ from capplan.estimate.activation import (
     cuda_graph_bytes,
     sampler_state_bytes,
 )
-from capplan.estimate.kvcache import cache_part, kv_bytes_per_gpu_token, pooled_bytes
+from capplan.estimate.kvcache import (
+    cache_part,
+    kv_bytes_per_gpu_token,
+    pooled_bytes,
+    without_windows,
+)
 from capplan.estimate.kvpages import KvRules, PageGroups, page_groups
 from capplan.schema.cache import BF16_BYTES
 from capplan.schema.engine import EngineConstants, EngineMemory
@@ -21,6 +26,8 @@ from capplan.schema.llm import LlmSpec
 Floats = NDArray[np.float64]
 
 _LOGIT_BYTES = 4.0
+_CHUNKED = "llama4"
+"""Family whose windowed layers attend within chunks."""
 
 
 @dataclass(frozen=True)
@@ -184,11 +191,13 @@ def plan_memory(
     graphs = cuda_graph_bytes(layers, seqs, n, engine)
     non_torch = engine.non_torch_bytes_single + engine.non_torch_bytes_per_doubling * np.log2(tp)
     element = settings.kv_element_bytes
-    kv = kv_bytes_per_gpu_token(target, tp, element)
+    holds = allots.holds_windows and not keeps_chunks(target, draft, allots)
+    kv = kv_bytes_per_gpu_token(target if holds else without_windows(target), tp, element)
     draft_weights = np.zeros_like(tp)
     if draft is not None:
         draft_weights = draft.weight_bytes / draft_tp
-        kv = kv + kv_bytes_per_gpu_token(draft, draft_tp, element)
+        held = draft if holds else without_windows(draft)
+        kv = kv + kv_bytes_per_gpu_token(held, draft_tp, element)
     shape = np.broadcast_shapes(memory.shape, tp.shape, n.shape, seqs.shape, batched.shape)
 
     def full(values: ArrayLike) -> Floats:
@@ -213,7 +222,7 @@ def plan_memory(
         buffer_bytes=full(_buffer_bytes(target, seqs, n, allots, settings)),
         kv_bytes_per_token=full(kv),
         layout=RequestLayout(
-            target, draft, tp, draft_tp, n, _kv_rules(element, engine, allots, settings)
+            target, draft, tp, draft_tp, n, _kv_rules(element, engine, allots, settings, holds)
         ),
         max_num_seqs=full(seqs),
         max_num_batched_tokens=full(batched),
@@ -222,7 +231,11 @@ def plan_memory(
 
 
 def _kv_rules(
-    element_bytes: float, engine: EngineConstants, allots: EngineMemory, settings: MemorySettings
+    element_bytes: float,
+    engine: EngineConstants,
+    allots: EngineMemory,
+    settings: MemorySettings,
+    holds_windows: bool,
 ) -> KvRules:
     cached = settings.caches_prefixes
     if cached is None:
@@ -231,8 +244,22 @@ def _kv_rules(
         element_bytes,
         engine.kv_block_tokens,
         state_pages=2 if cached else 1,
-        holds_windows=allots.holds_windows,
+        holds_windows=holds_windows,
     )
+
+
+def keeps_chunks(target: LlmSpec, draft: LlmSpec | None, allots: EngineMemory) -> bool:
+    """Whether layers that attend within chunks keep every token nevertheless.
+
+    vLLM's manager of hybrid layers does not run with them where a head drafts from the target's
+    hidden states (config/vllm.py, 0.32); some versions leave it off altogether.
+    """
+    if not target.family.lower().replace("-", "").startswith(_CHUNKED):
+        return False
+    if draft is None:
+        return not allots.holds_chunks
+    head = draft.head is not None or (draft.layers == 1 and draft.hidden == target.hidden)
+    return head or not allots.holds_chunks
 
 
 def _buffer_bytes(

@@ -223,7 +223,7 @@ def proposal_s(
     round_s
         Time of a round of the pair with 0, 1, ..., n drafts.
     """
-    at_least = (1.0, *inner_cumulative_rates, 0.0)
+    at_least = (1.0, *inner_cumulative_rates)
 
     @cache
     def left_s(wanted: int) -> float:

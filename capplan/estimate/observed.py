@@ -12,7 +12,7 @@ import numpy as np
 
 from capplan.errors import ProfileInvalidError
 from capplan.estimate.curves import SINGLE_SOURCE_RELATIVE_SE
-from capplan.estimate.uncertainty import LogEstimate, ratio_of_sums
+from capplan.estimate.uncertainty import LogEstimate, as_normal, ratio_of_sums
 from capplan.schema.observation import Observation, SpeculationCounts
 from capplan.schema.pairing import AcceptanceFact, Method
 from capplan.schema.profile import Profile
@@ -116,7 +116,8 @@ def _facts(one: Observation, profile: Profile) -> Iterator[AcceptanceFact]:
         if positions
         else {n: counts.accepted}
     )
-    relative = tokens_per_round(counts).log_sd
+    known = tokens_per_round(counts)
+    relative = as_normal(known.log_sd, known.degrees)
     for length, accepted in by_length.items():
         yield AcceptanceFact(
             target=profile.target.spec.id,

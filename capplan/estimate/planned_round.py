@@ -19,6 +19,7 @@ from capplan.estimate.steptime import VerificationExtra
 from capplan.estimate.uncertainty import Z_95
 from capplan.schema.engine import ROUND_TERMS, RoundConstants
 from capplan.schema.plan import SpreadCause
+from capplan.schema.quantity import Quantity
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -188,6 +189,44 @@ def round_in_steps(parts: RoundParts, factors: RoundFactors) -> RoundRatio:
         log_up=np.log1p(np.sqrt(up) / value),
         causes={cause: part / np.maximum(up, _TINY) for cause, part in causes.items()},
     )
+
+
+def cost_ratio(
+    draft_s: Floats,
+    decode_s: Floats,
+    fixed_s: Quantity,
+    factors: RoundFactors,
+    *,
+    is_head: bool,
+    relative_se: float = 0.0,
+) -> tuple[Floats, Floats, Floats]:
+    """Return one draft pass over a plain step: low, mid, high.
+
+    The pass's factor, its fixed cost and the error of both step times are moved to the ends of
+    their own intervals, and the moves add up in quadrature, as in a round.
+
+    Parameters
+    ----------
+    draft_s, decode_s
+        The pass without its fixed cost, and the step.
+    fixed_s
+        Launching a pass.
+    relative_se
+        Of the ratio of the two times, where both were measured; of data sheets the factor's own
+        spread says it.
+    """
+    term = "head" if is_head else "draft"
+    expected, (low, high) = factors.expected(term), factors.ends(term)
+    mid: Floats = (expected * draft_s + fixed_s.mid) / decode_s
+
+    def reach(factor: float, end_s: float, log_error: float) -> Floats:
+        scaled, launched = (factor - expected) * draft_s, end_s - fixed_s.mid
+        moved: Floats = np.hypot(np.hypot(scaled, launched) / decode_s, mid * np.expm1(log_error))
+        return moved
+
+    down = reach(low, fixed_s.low, -Z_95 * relative_se)
+    up = reach(high, fixed_s.high, Z_95 * relative_se)
+    return np.maximum(mid - down, _LEAST_SHARE * mid), mid, mid + up
 
 
 _LEAST_SHARE = 0.1

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from capplan.schema.difference import Reported, Setting
-from capplan.schema.profile import Draft, ModelDraft, NgramDraft, Profile, ProfiledLlm
+from capplan.schema.measured_setup import Draft, ModelDraft, NgramDraft, ProfiledLlm
+from capplan.schema.profile import Profile
 
 Group = Literal["pairing", "engine", "machine", "request", "limits", "option"]
 _ABSENT = ""

@@ -88,6 +88,15 @@ def index_of_dispersion(trace: RequestTrace, window_s: float = COUNT_WINDOW_S) -
     return float(counts.var(ddof=1) / counts.mean())
 
 
+def repeated_requests(trace: RequestTrace) -> int:
+    """Return how many requests have an earlier one's very time and lengths."""
+    tied = np.diff(trace.seconds) == 0
+    near = np.concatenate([[False], tied]) | np.concatenate([tied, [False]])
+    rows = np.stack([trace.seconds, trace.prompt_tokens, trace.output_tokens], axis=1)[near]
+    order = np.lexsort(rows.T)
+    return int((np.diff(rows[order], axis=0) == 0).all(axis=1).sum())
+
+
 def hour_of_day_weights(trace: RequestTrace) -> tuple[float, ...] | None:
     """Return requests a second by hour of the day; None unless every hour was seen."""
     if trace.clock == "relative":

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capplan.estimate.datasheet_step import beyond_reading
 from capplan.estimate.decoding import (
     EXPERT_CORRELATION,
     DecodeSetting,
@@ -20,7 +21,6 @@ from capplan.estimate.decoding import (
 )
 from capplan.estimate.moe import params_read
 from capplan.estimate.pooling import Factor, Group, PooledFit, Work
-from capplan.estimate.steptime import beyond_reading
 from capplan.estimate.work import (
     exchange_seconds_per_token,
     flops_per_token,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.estimate.tracing import Arrays
-from capplan.schema.profile import AcceptanceCell, DraftSampling
+from capplan.schema.cells import AcceptanceCell, DraftSampling
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -133,7 +133,7 @@ def _draft_rows(accept: NDArray[np.generic], offsets: Integers, n: int) -> _Rows
 def _renewal(accept: Floats, n: int) -> tuple[Floats, Floats]:
     """Return the chance that a round starts at each position, and its mean emitted tokens.
 
-    The renewal process of :func:`capplan.estimate.acceptance.replay_per_token`, with its places.
+    The renewal process of :func:`capplan.estimate.replay.replay_per_token`, with its places.
     The last round keeps what is left of the text.
     """
     longest = len(accept)

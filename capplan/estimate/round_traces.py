@@ -18,7 +18,7 @@ Ints = NDArray[np.int64]
 def tokens_of_rounds(
     drafted: NDArray[np.generic], accepted: NDArray[np.generic], offsets: Ints
 ) -> tuple[Floats, Ints]:
-    """Return a per-token trace, as :func:`~capplan.estimate.acceptance.replay_per_token` takes it.
+    """Return a per-token trace, as :func:`~capplan.estimate.replay.replay_per_token` takes it.
 
     Parameters
     ----------

@@ -18,7 +18,8 @@ from capplan.estimate.serving_acceptance import (
 )
 from capplan.estimate.serving_clocks import PrefillTimes, StepClock, tabulated_clock
 from capplan.estimate.tracing import pool
-from capplan.schema.profile import Phase, Profile, Role
+from capplan.schema.cells import Phase, Role
+from capplan.schema.profile import Profile
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -13,6 +13,36 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
+WATCHED = (0.2, 1.0)
+"""Shares of the requests that have come when an open load's steady part begins and ends."""
+
+
+@dataclass(frozen=True)
+class EngineMark:
+    """Time since 0, and the areas of :class:`EngineState` up to it."""
+
+    at_s: float
+    busy_s: float
+    queue_area_s: float
+    batch_area_s: float
+
+
+@dataclass(frozen=True)
+class SteadyState:
+    """Means of a load, in :attr:`SimulatedLoad.steady` while requests keep coming.
+
+    That is without the begin, when the engine fills, and without the end, when the last and
+    longest answers are written beside few others.
+    """
+
+    output_tokens_per_s: float
+    utilisation: float
+    """Share of the time in which a step ran."""
+    mean_batch: float
+    """Sequences that decode while a step runs."""
+    mean_queue: float
+
+
 @dataclass(frozen=True)
 class EngineState:
     """The engine over the whole run.
@@ -37,6 +67,8 @@ class EngineState:
         Tokens of the pool.
     rounds, emitted
         Rounds of single sequences, and the tokens that they gave.
+    marks
+        Of an open load, when so many of its requests had come (:data:`WATCHED`).
     """
 
     span_s: float
@@ -51,6 +83,7 @@ class EngineState:
     kv_tokens: int
     rounds: int
     emitted: int
+    marks: tuple[EngineMark, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,3 +172,35 @@ class SimulatedLoad:
         if last <= first or ends[last] <= ends[first]:
             return self.requests_per_s
         return (last - first) / float(ends[last] - ends[first])
+
+    @property
+    def whole(self) -> SteadyState:
+        """The load over the whole run, its begin and end included."""
+        return SteadyState(
+            self.output_tokens_per_s, self.utilisation, self.mean_batch, self.mean_queue
+        )
+
+    @property
+    def steady(self) -> SteadyState:
+        """The load while requests keep coming; the whole run where nothing was written then."""
+        marks = self.engine.marks
+        if len(marks) < len(WATCHED):
+            return self.whole
+        first, last = marks[0], marks[-1]
+        span_s, busy_s = last.at_s - first.at_s, last.busy_s - first.busy_s
+        written = self._written(last.at_s) - self._written(first.at_s)
+        if busy_s <= 0 or written <= 0:
+            return self.whole
+        return SteadyState(
+            output_tokens_per_s=written / span_s,
+            utilisation=busy_s / span_s,
+            mean_batch=(last.batch_area_s - first.batch_area_s) / busy_s,
+            mean_queue=(last.queue_area_s - first.queue_area_s) / span_s,
+        )
+
+    def _written(self, at_s: float) -> float:
+        """Return the output tokens by a time; an answer's come evenly from its first on."""
+        spent_s = self.end_s - self.first_token_s
+        done = np.clip((at_s - self.first_token_s) / np.where(spent_s > 0, spent_s, 1.0), 0.0, 1.0)
+        tokens = 1.0 + (self.traffic.output_tokens - 1) * done
+        return float(tokens[self.first_token_s <= at_s].sum())

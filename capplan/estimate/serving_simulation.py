@@ -17,7 +17,7 @@ from capplan.estimate.serving_acceptance import NO_DRAFTS, AcceptedLengths
 from capplan.estimate.serving_clocks import StepClock
 from capplan.estimate.serving_decoding import Decoding, Drawn
 from capplan.estimate.serving_limits import EngineLimits, check_load
-from capplan.estimate.serving_results import EngineState, SimulatedLoad
+from capplan.estimate.serving_results import WATCHED, EngineMark, EngineState, SimulatedLoad
 from capplan.estimate.serving_traffic import Traffic
 
 REPORTED_EVERY = 4096
@@ -91,6 +91,7 @@ class _Run:
         self._now = self._busy = 0.0
         self._queue_area = self._system_area = self._batch_area = 0.0
         self._max_queue = self._preemptions = self._peak = 0
+        self._marks: list[EngineMark] = []
         if traffic.concurrency is not None:
             for _ in range(min(traffic.concurrency, count)):
                 self._follow_on()
@@ -108,6 +109,9 @@ class _Run:
             self._queue_area += came
             self._waiting.append(self._next)
             self._next += 1
+        while len(self._marks) < len(WATCHED) and self._next >= WATCHED[len(self._marks)] * count:
+            areas = self._queue_area, self._batch_area
+            self._marks.append(EngineMark(self._now, self._busy, *areas))
 
     def _follow_on(self) -> None:
         """Let the next request of a closed loop come now."""
@@ -210,8 +214,8 @@ class _Run:
         return prefill, complete
 
     def _has_place(self, complete: list[int]) -> bool:
-        running = self._decoding.count + len(complete) + (self._partial >= 0)
-        return running < self._limits.max_num_seqs
+        # a prompt in the making has taken the whole budget: nobody is admitted beside it
+        return self._decoding.count + len(complete) < self._limits.max_num_seqs
 
     def _continue(self, request: int, chunk: int, complete: list[int]) -> None:
         self._partial_done += chunk
@@ -264,6 +268,7 @@ class _Run:
             kv_tokens=self._limits.kv_tokens,
             rounds=self._decoding.rounds,
             emitted=self._decoding.emitted,
+            marks=tuple(self._marks),
         )
         return SimulatedLoad(
             traffic=self._traffic,

@@ -10,8 +10,10 @@ from statistics import median
 import numpy as np
 
 from capplan.estimate.comparison import Contrast
+from capplan.schema.cells import Phase, Role, TimingCell
 from capplan.schema.difference import Quality
-from capplan.schema.profile import Phase, Profile, Role, Stability, TimingCell
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Stability
 
 DRIFT_ALLOWED = 0.02
 """A run passes its own check if its repeated point moved by no more than this."""

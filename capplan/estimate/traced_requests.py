@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.errors import ProfileError
-from capplan.estimate.acceptance import ReplayCounts
+from capplan.estimate.replay import ReplayCounts
 from capplan.estimate.tracing import Arrays, replay_cell
-from capplan.schema.profile import AcceptanceCell, DraftSampling, Profile
+from capplan.schema.cells import AcceptanceCell, DraftSampling
+from capplan.schema.profile import Profile
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -8,17 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.estimate.acceptance import (
-    MAX_NUM_SPECULATIVE_TOKENS,
-    ReplayCounts,
-    count_rounds,
-    replay_per_start,
-    replay_per_token,
-)
+from capplan.estimate.acceptance import MAX_NUM_SPECULATIVE_TOKENS
 from capplan.estimate.lengths import LengthSeries, length_curve
+from capplan.estimate.replay import ReplayCounts, count_rounds, replay_per_start, replay_per_token
 from capplan.estimate.round_traces import tokens_of_rounds
-from capplan.estimate.uncertainty import ratio_of_sums
-from capplan.schema.profile import AcceptanceCell, DraftSampling
+from capplan.estimate.uncertainty import ratio_of_requests
+from capplan.schema.cells import AcceptanceCell, DraftSampling
 
 Arrays = Mapping[str, NDArray[np.generic]]
 Floats = NDArray[np.float64]
@@ -37,12 +32,12 @@ class TracedAcceptance:
     """Whether the target thought first; None where nobody asked."""
 
     def tokens_per_round(self, num_speculative_tokens: int) -> tuple[float, float]:
-        """Return tokens per round at N and its relative standard error."""
+        """Return tokens per round at N and its relative standard error, wider for few requests."""
         if num_speculative_tokens >= len(self.counts):
             values, errors = self.curve()
             return float(values[num_speculative_tokens]), float(errors[num_speculative_tokens])
         counts = self.counts[num_speculative_tokens]
-        return ratio_of_sums(counts.emitted, counts.rounds)
+        return ratio_of_requests(counts.emitted, counts.rounds)
 
     def curve(self) -> tuple[Floats, Floats]:
         """Return tokens per round at N = 0 .. 16 and relative standard errors.
@@ -70,7 +65,7 @@ class TracedAcceptance:
         if num_speculative_tokens >= len(self.counts):
             return self._further_rate(num_speculative_tokens)
         counts = self.counts[num_speculative_tokens]
-        return ratio_of_sums(counts.accepted, counts.drafted)
+        return ratio_of_requests(counts.accepted, counts.drafted)
 
     def _further_rate(self, num_speculative_tokens: int) -> tuple[float, float]:
         """Return the acceptance rate beyond the N that was run, from its tokens per round."""

@@ -61,7 +61,7 @@ def serve_drafts(
 ) -> Served:
     """Replay rounds whose length depends on where they start; exact in expectation.
 
-    The renewal process of :func:`capplan.estimate.acceptance.replay_per_token`, with a number of
+    The renewal process of :func:`capplan.estimate.replay.replay_per_token`, with a number of
     drafts of each position's own.
     """
     texts = requests.texts

@@ -1,6 +1,6 @@
 """What a step has to do, in seconds at a data sheet's rates; every argument broadcasts.
 
-An efficiency or a measured factor turns these into times (``steptime``, ``decoding``,
+An efficiency or a measured factor turns these into times (``datasheet_step``, ``decoding``,
 ``serving``): the arithmetic stands here once, so that a plan and a fit count the same work.
 """
 

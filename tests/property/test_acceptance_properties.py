@@ -12,11 +12,10 @@ from capplan.estimate.acceptance import (
     alpha_from_tokens_per_round,
     decaying_rates,
     fit_decay,
-    replay_per_start,
-    replay_per_token,
     tokens_per_round_from_conditional,
     tokens_per_round_iid,
 )
+from capplan.estimate.replay import replay_per_start, replay_per_token
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")

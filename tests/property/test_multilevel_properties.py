@@ -89,7 +89,8 @@ def test_a_cut_proposal_takes_more_than_full_rounds_and_less_than_a_round_a_toke
     round_s = [drafts * small_s + middle_s for drafts in range(n + 1)]
     pair = InnerPair(1.0 + sum(rates), round_s[-1])
     exact_s = proposal_s(count, rates, round_s)
-    if pays(pair, middle_s):
+    shorter = (InnerPair(1.0 + sum(rates[:d]), round_s[d]).token_s for d in range(n))
+    if pair.token_s <= min(shorter):  # else a round with fewer drafts is the quicker one
         assert exact_s >= count * pair.token_s * (1 - 1e-9)
     assert exact_s <= count * round_s[-1] * (1 + 1e-9)
 

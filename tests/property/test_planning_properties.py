@@ -129,16 +129,29 @@ def test_bytes_of_a_gpu_are_all_accounted_for(gpu_bytes: float, tp: int) -> None
     assert pool + float(parts) == pytest.approx(0.92 * gpu_bytes)
 
 
-@given(st.floats(0.1, 3000.0), st.integers(2, 9))
-def test_load_and_latency_meet_where_littles_law_says(load: float, upto: int) -> None:
+@given(st.floats(0.1, 3000.0), st.integers(2, 9), st.floats(0.0, 0.05))
+def test_load_and_latency_meet_where_littles_law_says(load: float, upto: int, own: float) -> None:
     batches = 2.0 ** np.arange(10)
-    tpot_s = 0.01 + 0.0002 * batches
-    throughput = batches / tpot_s
+    tpot_s = 0.01 + 0.0002 * batches + own * (batches - 1.0)
+    throughput = batches / (tpot_s + own)
     met = concurrency_at(throughput[None], np.array([load]), np.array([upto]), batches)
     latency_s = at_concurrency(tpot_s[None], batches, met)
     assert 1.0 <= met[0] <= batches[upto]
     if throughput[0] <= load <= throughput[upto]:
-        assert met[0] == pytest.approx(load * latency_s[0], rel=0.05)
+        assert met[0] == pytest.approx(load * (latency_s[0] + own), rel=1e-9)
+
+
+@given(st.floats(0.1, 3000.0), st.lists(st.floats(1.0, 500.0), min_size=10, max_size=10))
+def test_a_rate_that_stands_still_or_falls_is_met_all_the_same(
+    load: float, rates: list[float]
+) -> None:
+    batches = 2.0 ** np.arange(10)
+    met = concurrency_at(np.array([rates]), np.array([load]), np.array([9]), batches)
+    assert 1.0 <= met[0] <= 512.0
+    if load >= max(rates):
+        assert met[0] == 512.0
+    if load < rates[0]:
+        assert met[0] == 1.0
 
 
 @given(st.lists(st.floats(0.1, 100.0), min_size=10, max_size=10), st.floats(0.0, 600.0))

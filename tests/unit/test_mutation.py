@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,8 +17,11 @@ CODE = '''
 from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from capplan.schema.quantity import Quantity
 
 LIMIT = 3
+HALF = round(0.5, 2)
+EDGE = Quantity(low=1.0, mid=5.0, high=9.0)
 
 @dataclass(frozen=True)
 class Box:
@@ -102,6 +106,13 @@ def test_every_fault_is_named_once_and_text_is_left_alone(tools: Any, boxes: Mod
             [7],
             [8],
         ),
+        (
+            "boxes: EDGE = Quantity(low=1.0, mid=5.0, high=9.0)"
+            " -> EDGE = Quantity(low=1.0, mid=6.0, high=9.0)",
+            "boxes.EDGE.mid",
+            5.0,
+            6.0,
+        ),
     ],
 )
 def test_a_fault_reaches_code_that_is_imported(
@@ -112,6 +123,10 @@ def test_a_fault_reaches_code_that_is_imported(
     assert planted(tools, boxes, name)
     boxes.within.cache_clear()
     assert eval(question, held) == after
+
+
+def test_a_fault_that_makes_the_same_value_is_not_planted(tools: Any, boxes: ModuleType) -> None:
+    assert not planted(tools, boxes, "boxes: HALF = round(0.5, 2) -> HALF = round(0.5, 3)")
 
 
 def test_what_unchanged_code_has_computed_is_forgotten(
@@ -155,3 +170,12 @@ def test_a_fault_that_no_test_reaches_counts_as_not_noticed(tools: Any) -> None:
     assert "| 87.5% |" in table
     assert "- unreached: `8`" in table
     assert "`7`" not in table
+
+
+def test_every_equivalent_fault_can_still_be_planted(tools: Any) -> None:
+    """An entry whose code was moved or changed would excuse nothing, silently."""
+    tool = __import__("mutation")
+    entries = tomllib.loads(tool.EQUIVALENT.read_text(encoding="utf-8"))["equivalent"]
+    packages = {entry.split(".")[1] for entry in entries}
+    planted = {mutant.id for package in packages for _, mutant in tool.population(package)}
+    assert [entry for entry in entries if entry not in planted] == []

@@ -7,8 +7,8 @@ import pytest
 
 from capplan.estimate.acceptance_mix import curve_of_mix, token_shares
 from capplan.estimate.curves import AcceptanceCurve, curve_from_alpha
+from capplan.estimate.fitted_step import FittedStep
 from capplan.estimate.served_step import ServedStep, served
-from capplan.estimate.steptime import FittedStep
 from capplan.schema.lengths import EmpiricalLength
 from capplan.schema.provenance import Kind, Source
 from capplan.schema.workload import TrafficPart, Workload

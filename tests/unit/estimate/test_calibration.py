@@ -13,7 +13,8 @@ from capplan.estimate.calibration import (
     held_out_error,
     nonnegative_least_squares,
 )
-from capplan.schema.profile import Phase, Role, Stability, TimingCell, Verdict
+from capplan.schema.cells import Phase, Role, TimingCell
+from capplan.schema.verdict import Stability, Verdict
 
 
 def test_a_nonnegative_optimum_is_the_plain_least_squares_one() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capplan.estimate.acceptance import replay_per_start, replay_per_token
 from capplan.estimate.context_ranges import by_context
 from capplan.estimate.drift import by_hour
+from capplan.estimate.replay import replay_per_start, replay_per_token
 from capplan.estimate.round_places import round_places
 from capplan.schema.observation import Flag, Observation, SpeculationCounts
 

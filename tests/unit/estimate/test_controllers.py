@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-from capplan.estimate.acceptance import replay_per_start, replay_per_token
 from capplan.estimate.controller_gains import Streams, gain_of, serve_confident, weights_of
 from capplan.estimate.controllers import (
     FeedbackRule,
@@ -18,6 +17,7 @@ from capplan.estimate.controllers import (
     run_feedback,
     scheduled,
 )
+from capplan.estimate.replay import replay_per_start, replay_per_token
 from capplan.estimate.traced_requests import TracedRequests, TracedTexts
 from capplan.estimate.variable_length import (
     Drafted,

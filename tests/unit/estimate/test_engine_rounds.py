@@ -10,22 +10,16 @@ import pytest
 
 from capplan.advice.guide.checklist import profile_checklist
 from capplan.errors import ProfileError
-from capplan.estimate.acceptance import count_rounds
 from capplan.estimate.curves import AcceptanceCurve
 from capplan.estimate.engine_rounds import fit_engine, is_engine_profile
 from capplan.estimate.evidence import evidence_from_profile
+from capplan.estimate.replay import count_rounds
 from capplan.reporting.profile_text import render_profile
+from capplan.schema.cells import AcceptanceCell, DraftSampling, Phase, Role, TimingCell
+from capplan.schema.measured_setup import EngineDraft
 from capplan.schema.pairing import Method
-from capplan.schema.profile import (
-    AcceptanceCell,
-    DraftSampling,
-    EngineDraft,
-    Phase,
-    Profile,
-    Role,
-    TimingCell,
-    Verdict,
-)
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Verdict
 
 FIXED, SEQUENCE, ROUND, PASS, TOKEN = 8e-3, 2e-4, 1.5e-3, 9e-4, 5e-5
 

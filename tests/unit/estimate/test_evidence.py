@@ -22,8 +22,10 @@ from capplan.estimate.evidence import (
 )
 from capplan.estimate.task_transfer import TASK_SPREAD, transfer_task
 from capplan.estimate.temperature import KEPT, Drafter
-from capplan.schema.profile import MemoryRecord, Role, Stability
+from capplan.schema.cells import Role
+from capplan.schema.profile import MemoryRecord
 from capplan.schema.provenance import Kind, Source
+from capplan.schema.verdict import Stability
 
 
 def curve_of(facts: list[Any], temperature: float = 0.0, task: str | None = None) -> Any:
@@ -218,3 +220,16 @@ def test_kv_bytes_that_the_spec_lacks_come_from_the_measurement(synthetic: Any) 
     record = MemoryRecord(role=Role.TARGET, weight_bytes=2e9, kv_bytes_per_token=4096.0)
     changed = profile.model_copy(update={"target": bare, "memory": (record,)})
     assert evidence_from_profile(changed, arrays).target.kv_bytes_per_token == 4096.0
+
+
+@pytest.mark.parametrize("asked", ["poems", "Code", None])
+def test_a_task_of_which_nothing_is_known_is_named(synthetic: Any, asked: str | None) -> None:
+    facts = [synthetic.fact(2, 2.0, task=task) for task in ("code", "chat")]
+    published = curve_from_facts(facts, 0.0, asked)
+    traced = evidence_from_profile(*synthetic.profile()).curve(0.0, asked)
+    assert published is not None
+    assert traced is not None
+    for curve in (published, traced):
+        assert ("not on poems, of which nothing is known" in curve.definition) is (
+            asked == "poems"
+        )

@@ -10,10 +10,8 @@ import pytest
 
 from capplan.errors import CalibrationError, ProfileInvalidError
 from capplan.estimate.acceptance import (
-    ReplayCounts,
     decaying_rates,
     fit_decay,
-    replay_per_token,
     tokens_per_round_from_conditional,
 )
 from capplan.estimate.context_ranges import context_contrasts, traced_ranges
@@ -21,16 +19,18 @@ from capplan.estimate.counters import AcceptanceCounters
 from capplan.estimate.curves import curve_from_facts
 from capplan.estimate.drift import ServedWindow, by_hour, hourly_trend, served_windows
 from capplan.estimate.engine_fit import Bench, fit_step
-from capplan.estimate.evidence import evidence_from_profile, trace_of_rounds
+from capplan.estimate.evidence import evidence_from_profile
 from capplan.estimate.lengths import FallPrior, LengthSeries, pooled_fall
 from capplan.estimate.observed import tokens_per_round
 from capplan.estimate.pass_timings import PassTimings
+from capplan.estimate.replay import ReplayCounts, replay_per_token
+from capplan.estimate.round_overhead import trace_of_rounds
 from capplan.estimate.student import student_quantile, two_sided_p
 from capplan.estimate.tracing import TracedAcceptance, replay_cell
 from capplan.estimate.trees import equal_budget_tree_tokens
 from capplan.estimate.uncertainty import LogEstimate
+from capplan.schema.measured_setup import EngineDraft
 from capplan.schema.observation import Observation, SpeculationCounts
-from capplan.schema.profile import EngineDraft
 
 # ---- evidence
 
@@ -313,8 +313,9 @@ def test_hours_without_a_window_are_left_out_and_three_windows_tell_their_spread
     # a window alone knows its own error, no other
     own = tokens_per_round(counted(150)).log_sd
     assert math.log(last.high / last.mid) == pytest.approx(1.96 * own, rel=0.01)
-    # 2.4, 2.5 and 2.6 in 100 rounds each: sqrt(3 / 2 x 200) tokens over 300 rounds of 2.5
-    reach = 1.96 * math.sqrt(1.5 * 200) / 300 / 2.5
+    # 2.4, 2.5 and 2.6 in 100 rounds each: sqrt(3 / 2 x 200) tokens over 300 rounds of 2.5;
+    # Student's 97.5 % quantile of three windows is 4.303
+    reach = 4.303 * math.sqrt(1.5 * 200) / 300 / 2.5
     assert math.log(first.high / first.mid) == pytest.approx(reach, rel=0.01)
     assert table.trend is not None
     assert table.trend.windows == 4

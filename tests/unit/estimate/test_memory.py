@@ -56,8 +56,8 @@ def test_versions_differ_in_utilisation_graphs_and_sampler() -> None:
 
 @pytest.mark.parametrize(
     ("version", "since"),
-    [("0.6.3", "0.0"), ("0.9.2", "0.9"), ("0.20.1", "0.10"), ("0.21.0", "0.21"), ("0.33", "0.33"),
-     ("0.33.0.post1", "0.33"), ("1.0", "0.33")],
+    [("0.6.3", "0.0"), ("0.9.2", "0.9"), ("0.12.1", "0.10"), ("0.20.1", "0.13"),
+     ("0.21.0", "0.21"), ("0.33", "0.33"), ("0.33.0.post1", "0.33"), ("1.0", "0.33")],
 )  # fmt: skip
 def test_a_version_takes_the_last_entry_that_is_not_newer(version: str, since: str) -> None:
     assert ENGINE.memory_for(version).since == since

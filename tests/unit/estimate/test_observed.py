@@ -16,9 +16,9 @@ from capplan.estimate.observed import (
     tokens_per_round,
     why_not,
 )
+from capplan.schema.measured_setup import EngineDraft
 from capplan.schema.observation import Flag, Load, Observation, SpeculationCounts
 from capplan.schema.pairing import Method
-from capplan.schema.profile import EngineDraft
 from capplan.schema.provenance import Kind
 
 

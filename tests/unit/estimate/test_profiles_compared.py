@@ -11,19 +11,11 @@ import pytest
 from capplan.estimate.acceptance_changes import TraceKey, compare_acceptance, traced_tasks
 from capplan.estimate.profile_settings import differing, reported, settings_changed
 from capplan.estimate.step_changes import compare_steps, round_ratio_error, run_error
+from capplan.schema.cells import DraftSampling, Phase, Role, TimingCell
 from capplan.schema.difference import Quality
-from capplan.schema.profile import (
-    DraftSampling,
-    EngineDraft,
-    EngineMemory,
-    MemoryRecord,
-    Phase,
-    Reason,
-    Role,
-    Stability,
-    TimingCell,
-    Verdict,
-)
+from capplan.schema.measured_setup import EngineDraft
+from capplan.schema.profile import EngineMemory, MemoryRecord
+from capplan.schema.verdict import Reason, Stability, Verdict
 
 STABLE = Verdict(stability=Stability.STABLE)
 RUN = 0.01

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from capplan.estimate.acceptance import count_rounds, replay_per_token
+from capplan.estimate.replay import count_rounds, replay_per_token
 from capplan.estimate.round_traces import tokens_of_rounds
 
 

@@ -15,7 +15,8 @@ from capplan.estimate.serving_profile import (
     profile_clock,
     profile_prefill,
 )
-from capplan.schema.profile import Phase, Role, Stability, TimingCell, Verdict
+from capplan.schema.cells import Phase, Role, TimingCell
+from capplan.schema.verdict import Stability, Verdict
 
 
 def prefill(tokens: int, seconds: float) -> TimingCell:

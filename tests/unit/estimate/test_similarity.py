@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -66,18 +68,13 @@ def test_nominal_90_percent_intervals_hold_90_percent_of_a_simulation() -> None:
     ("degrees", "exact"), [(3, 2.3534), (5, 2.0150), (10, 1.8125), (30, 1.6973), (1e9, 1.6449)]
 )
 def test_student_quantiles_as_tabulated(degrees: float, exact: float) -> None:
-    assert student_quantile_95(degrees) == pytest.approx(exact, rel=0.005)
+    assert student_quantile_95(degrees) == pytest.approx(exact, rel=5e-5)
 
 
-@pytest.mark.parametrize("degrees", [2.0, 3.0, 7.0])
-def test_student_quantiles_are_the_expansion_of_abramowitz_and_stegun(degrees: float) -> None:
-    # 26.7.5 to the third order, in powers of z = 1.645: 2.706025, 4.451411 (z^3), 12.045629 (z^5),
-    # 32.595772 (z^7)
-    z, z3, z5, z7 = 1.645, 4.451411125, 12.04562979, 32.59577533
-    first, second = (z3 + z) / 4, (5 * z5 + 16 * z3 + 3 * z) / 96
-    third = (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384
-    expected = z + first / degrees + second / degrees**2 + third / degrees**3
-    assert student_quantile_95(degrees) == pytest.approx(expected, rel=1e-8)
+def test_student_quantiles_of_one_and_two_degrees_have_a_closed_form() -> None:
+    # tan(0.45 pi) and 0.9 / sqrt(2 * 0.95 * 0.05)
+    assert student_quantile_95(1.0) == pytest.approx(math.tan(0.45 * math.pi), rel=1e-9)
+    assert student_quantile_95(2.0) == pytest.approx(0.9 / math.sqrt(2 * 0.95 * 0.05), rel=1e-9)
 
 
 def test_a_ratio_of_estimates_adds_their_errors_in_quadrature() -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capplan.estimate.steptime import DatasheetStep, FittedStep, HardwareGroup, beyond_reading
+from capplan.estimate.datasheet_step import DatasheetStep, HardwareGroup, beyond_reading
+from capplan.estimate.fitted_step import FittedStep
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
 

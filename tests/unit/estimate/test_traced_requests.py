@@ -15,7 +15,7 @@ from capplan.estimate.length_spread import tokens_of_curve, tokens_of_requests
 from capplan.estimate.length_times import nearest_traces, profile_draws, round_times, token_times
 from capplan.estimate.traced_requests import TracedTexts, trace_requests
 from capplan.estimate.variable_length import confident_drafts
-from capplan.schema.profile import DraftSampling
+from capplan.schema.cells import DraftSampling
 
 LENGTHS = np.arange(5)
 BATCHES = np.array([1, 2, 8])

@@ -9,6 +9,7 @@ import pytest
 
 from capplan.estimate.acceptance_mix import curve_of_mix
 from capplan.estimate.curves import AcceptanceCurve, curve_from_alpha
+from capplan.estimate.fitted_step import FittedStep
 from capplan.estimate.length_distributions import quantile_tokens, variance_tokens2
 from capplan.estimate.merged_traffic import merged
 from capplan.estimate.request_trace import (
@@ -17,7 +18,7 @@ from capplan.estimate.request_trace import (
     length_correlation,
 )
 from capplan.estimate.served_step import ServedStep, served
-from capplan.estimate.steptime import FittedStep, VerificationExtra
+from capplan.estimate.steptime import VerificationExtra
 from capplan.estimate.task_transfer import transfer_task
 from capplan.estimate.traffic_figures import (
     DEFAULT_WINDOW,
