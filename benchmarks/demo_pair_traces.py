@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from capplan.schema.profile import Phase, Role
+from capplan.schema.cells import Phase, Role
 from profiler.backends.checkpoints import find_checkpoint
 from profiler.backends.embedded import demo_checkpoint
 from profiler.backends.embedded_draft import demo_draft

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.estimate.acceptance import replay_per_token
+from capplan.estimate.replay import replay_per_token
 from profiler.backends.embedded import demo_checkpoint
 from profiler.backends.embedded_draft import DEMO_DRAFT_ID, demo_draft
 from profiler.backends.torch_local import TorchBackend

@@ -28,7 +28,8 @@ import numpy as np
 
 from capplan.estimate.evidence import ProfileEvidence, evidence_from_profile
 from capplan.profiles.store import StoredProfile, load_profile
-from capplan.schema.profile import Phase, Profile, RoundsCell, TimingCell
+from capplan.schema.cells import Phase, RoundsCell, TimingCell
+from capplan.schema.profile import Profile
 
 PROFILED = {"batch": (1, 8), "length": (2, 4)}
 PREDICTED = {"batch": (4, 16), "length": (1, 3, 5)}

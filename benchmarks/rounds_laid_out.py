@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.estimate.acceptance import ReplayCounts, count_rounds, replay_per_token
+from capplan.estimate.replay import ReplayCounts, count_rounds, replay_per_token
 from capplan.estimate.round_traces import tokens_of_rounds
 from profiler.backends.embedded import demo_checkpoint
 from profiler.backends.embedded_draft import demo_draft

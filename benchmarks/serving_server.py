@@ -17,7 +17,8 @@ from typing import Any
 
 from capplan.errors import EngineError, ServerError
 from capplan.profiles.server_http import get, parse_address
-from capplan.schema.profile import ModelDraft, NgramDraft, Profile
+from capplan.schema.measured_setup import ModelDraft, NgramDraft
+from capplan.schema.profile import Profile
 from profiler.backends.embedded import demo_checkpoint
 from profiler.backends.embedded_draft import demo_draft
 from profiler.backends.live_http import ServedLlm

@@ -17,123 +17,41 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from serving_server import serving
+from serving_vs_vllm_figures import (
+    Compared,
+    mean_error,
+    measured_figures,
+    simulated_figures,
+    steady_rate,
+)
+from serving_vs_vllm_setting import (
+    BATCHED_TOKENS,
+    TEMPERATURE,
+    Setting,
+    setting_of,
+    take_profile,
+)
 
 from capplan.errors import CapplanError
-from capplan.estimate.evidence import ProfileEvidence, evidence_from_profile
-from capplan.estimate.serving_acceptance import AcceptedLengths
-from capplan.estimate.serving_clocks import StepClock, scaled_clock
-from capplan.estimate.serving_limits import EngineLimits
-from capplan.estimate.serving_profile import profile_acceptance, profile_clock
-from capplan.estimate.serving_results import SimulatedLoad
+from capplan.estimate.serving_clocks import scaled_clock
 from capplan.estimate.serving_simulation import simulate_load
 from capplan.estimate.serving_traffic import Traffic
-from capplan.profiles.store import StoredProfile, load_profile
+from capplan.profiles.store import load_profile
 from profiler.backends.live_http import Ask, Served, ServedLlm, ask_streaming
 from profiler.backends.live_load import Bounds, Level, drive
 from profiler.prompts import embedded_prompts
 
-Floats = NDArray[np.float64]
-
 SHARES = (0.3, 0.6, 0.9)
-TEMPERATURE = 0.0
-BATCHED_TOKENS = 2048
-KV_TOKENS = 46_000
-"""1 GiB of the demo LLM's keys and values (23 kB a token); far more than is ever used here."""
 _WAVES = 5
 """Requests of the closed loop for each place."""
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What users see of one load."""
-
-    ttft_mean_ms: float
-    ttft_p50_ms: float
-    ttft_p90_ms: float
-    tpot_mean_ms: float
-    tpot_p50_ms: float
-    tpot_p90_ms: float
-    output_tokens_per_s: float
-    tokens_per_round: float
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One load, measured and simulated."""
-
-    load: str
-    requests: int
-    late: int
-    """Requests that the client sent late: it was short of the machine itself."""
-    requests_per_s: float
-    measured: Figures
-    from_profile: Figures
-    anchored: Figures
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is served."""
-
-    stored: StoredProfile
-    evidence: ProfileEvidence
-    num_speculative_tokens: int
-    max_num_seqs: int
-    accepted: AcceptedLengths
-
-    @property
-    def limits(self) -> EngineLimits:
-        """How the server is started."""
-        return EngineLimits(
-            self.max_num_seqs,
-            BATCHED_TOKENS,
-            KV_TOKENS,
-            num_speculative_tokens=self.num_speculative_tokens,
-        )
-
-    @property
-    def clock(self) -> StepClock:
-        """Steps as profiled."""
-        n = self.num_speculative_tokens
-        return profile_clock(
-            self.evidence,
-            max_batch=self.max_num_seqs,
-            lengths=(n,),
-            longest_context=1024,
-            curve=self.evidence.curve(TEMPERATURE, None) if n else None,
-        )
-
-
-def take_profile(options: argparse.Namespace, file: Path) -> StoredProfile:
-    """Profile the demo pair on vLLM, in a process of its own."""
-    command = [sys.executable, "-m", "capplan", "profile", "--demo", "--backend", "vllm"]
-    command += ["--method", options.method, "--temperature", str(TEMPERATURE)]
-    command += ["--length", str(max(options.length, 1)), "--max-tokens", str(options.max_tokens)]
-    for batch in sorted({1, max(options.places // 2, 1), options.places}):
-        command += ["--batch", str(batch)]
-    done = subprocess.run([*command, "-o", str(file)], check=False, stdout=subprocess.PIPE)
-    if not file.exists():
-        sys.exit(f"profiling failed:\n{done.stdout.decode(errors='replace')}")
-    return load_profile(file)
-
-
-def setting_of(stored: StoredProfile, options: argparse.Namespace) -> Setting:
-    """Fit the profile and read its acceptance."""
-    evidence = evidence_from_profile(stored.profile, stored.arrays)
-    accepted = profile_acceptance(evidence, TEMPERATURE, None, options.length)
-    if accepted is None:
-        sys.exit("The profile traced no acceptance; use --length 0.")
-    return Setting(stored, evidence, options.length, options.places, accepted)
 
 
 def asks(max_tokens: int) -> list[Ask]:
@@ -167,48 +85,6 @@ def traffic_of(served: Sequence[Served], concurrency: int | None) -> Traffic:
         cached_tokens=np.zeros(len(served), dtype=np.int64),
         arrival_s=None if concurrency else sent_s - sent_s[0],
         concurrency=concurrency,
-    )
-
-
-def steady_rate(ends_s: Floats, places: int) -> float:
-    """Return requests a second between the ends that had every place taken."""
-    ends = np.sort(ends_s)[: len(ends_s) - places]
-    first = places - 1
-    return (len(ends) - 1 - first) / float(ends[-1] - ends[first])
-
-
-def measured_figures(served: Sequence[Served]) -> Figures:
-    """Summarise what the client saw."""
-    tokens = sum(one.output_tokens or 0 for one in served)
-    span_s = max(one.ended_s for one in served) - min(one.sent_s for one in served)
-    steps = sum(max(len(one.event_s) - 1, 0) for one in served)
-    return _figures(
-        np.array([one.ttft_s for one in served if one.ttft_s is not None]),
-        np.array([one.tpot_s for one in served if one.tpot_s is not None]),
-        tokens / span_s,
-        (tokens - len(served)) / max(steps, 1),
-    )
-
-
-def simulated_figures(run: SimulatedLoad) -> Figures:
-    """Summarise what was simulated."""
-    engine = run.engine
-    return _figures(
-        run.ttft_s, run.tpot_s, run.output_tokens_per_s, engine.emitted / max(engine.rounds, 1)
-    )
-
-
-def _figures(ttft_s: Floats, tpot_s: Floats, rate: float, tokens: float) -> Figures:
-    first, each = ttft_s * 1e3, tpot_s * 1e3
-    return Figures(
-        ttft_mean_ms=float(first.mean()),
-        ttft_p50_ms=float(np.percentile(first, 50)),
-        ttft_p90_ms=float(np.percentile(first, 90)),
-        tpot_mean_ms=float(each.mean()),
-        tpot_p50_ms=float(np.percentile(each, 50)),
-        tpot_p90_ms=float(np.percentile(each, 90)),
-        output_tokens_per_s=rate,
-        tokens_per_round=tokens,
     )
 
 
@@ -262,18 +138,6 @@ def _compared(
         simulated_figures(runs[0]),
         simulated_figures(runs[1]),
     )
-
-
-def mean_error(
-    compared: Sequence[Compared], figure: str, of: Callable[[Compared], Figures]
-) -> float:
-    """Return the mean absolute relative error over the open loads."""
-    errors = [
-        getattr(of(one), figure) / getattr(one.measured, figure) - 1.0
-        for one in compared
-        if not one.load.startswith("closed")
-    ]
-    return float(np.mean(np.abs(errors)))
 
 
 def report(setting: Setting, compared: Sequence[Compared]) -> dict[str, object]:

@@ -18,9 +18,10 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from capplan.estimate.acceptance import ReplayCounts, replay_per_start, replay_per_token
+from capplan.estimate.replay import ReplayCounts, replay_per_start, replay_per_token
 from capplan.estimate.uncertainty import Z_95, ratio_of_sums
-from capplan.schema.profile import DraftSampling, NgramDraft
+from capplan.schema.cells import DraftSampling
+from capplan.schema.measured_setup import NgramDraft
 from profiler.backends.checkpoints import find_checkpoint
 from profiler.backends.embedded import demo_checkpoint
 from profiler.backends.speculative import Drafter, LookupDrafter, ModelDrafter, begin, decode

@@ -31,13 +31,10 @@ from rerun_table import as_text
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from capplan.errors import CheckpointError
-from capplan.estimate.acceptance import (
-    MAX_NUM_SPECULATIVE_TOKENS,
-    ReplayCounts,
-    replay_per_start,
-    replay_per_token,
-)
-from capplan.schema.profile import DraftSampling, NgramDraft
+from capplan.estimate.acceptance import MAX_NUM_SPECULATIVE_TOKENS
+from capplan.estimate.replay import ReplayCounts, replay_per_start, replay_per_token
+from capplan.schema.cells import DraftSampling
+from capplan.schema.measured_setup import NgramDraft
 from profiler.backends.checkpoints import find_checkpoint
 from profiler.backends.embedded import demo_checkpoint
 from profiler.backends.speculative_batch import (

@@ -50,6 +50,7 @@ _PUBLIC = {
     "guide_points": "capplan.api.guide",
     "import_results": "capplan.api.imports",
     "launch": "capplan.api.launching",
+    "launch_parts": "capplan.api.part_launching",
     "load_calibration": "capplan.profiles.calibration_file",
     "load_catalog": "capplan.facts.catalog",
     "load_llm": "capplan.api.llms",

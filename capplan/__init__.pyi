@@ -26,6 +26,7 @@ from capplan.api.notebook import (
     load_plan as load_plan,
 )
 from capplan.api.pairs import pair as pair
+from capplan.api.part_launching import launch_parts as launch_parts
 from capplan.api.plans import (
     compare_with_apis as compare_with_apis,
     recommend as recommend,

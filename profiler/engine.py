@@ -12,15 +12,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from capplan.errors import EngineError
+from capplan.schema.cells import DraftSampling
+from capplan.schema.measured_setup import Backend as BackendRecord, Draft, ProfiledLlm
 from capplan.schema.pairing import Method
-from capplan.schema.profile import (
-    Backend as BackendRecord,
-    Draft,
-    DraftSampling,
-    EngineMemory,
-    MemoryRecord,
-    ProfiledLlm,
-)
+from capplan.schema.profile import EngineMemory, MemoryRecord
 from profiler.protocol import Generation
 
 TokenIds = tuple[int, ...]

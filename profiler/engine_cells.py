@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.schema.profile import (
+from capplan.schema.cells import (
     AcceptanceCell,
     DraftSampling,
     LosslessnessCell,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from capplan.schema.cells import DraftSampling, Phase, Role
 from capplan.schema.pairing import Method
-from capplan.schema.profile import DraftSampling, Phase, Role
 from profiler.engine import Configuration
 from profiler.experiment import DEFAULT_TEMPERATURES, DeviceKind, Wishes
 from profiler.protocol import TimingPoint

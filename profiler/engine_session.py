@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from capplan.errors import CapplanError, EngineError, Interrupted, RequestError
 from capplan.profiles.store import StoredProfile
 from profiler.engine import PLAIN, Configuration, EngineFactory, EnginePool, RunningEngine
-from profiler.engine_measures import EngineBench, Texts, measured_points
+from profiler.engine_measures.bench import EngineBench
+from profiler.engine_measures.measured import measured_points
 from profiler.engine_plan import (
     EnginePlan,
     EnginePoint,
@@ -122,7 +123,7 @@ class _Run:
                 self.measure_one(bench, plan, ledger, pace, stage.configuration, point, refusal)
             if stage.configuration != PLAIN:
                 self.engines.stop(stage.configuration)
-            elif not self.engines.beside and not bench.plain_texts:
+            elif not self.engines.beside and not bench.texts.plain_texts:
                 self.write_plain_texts(bench, plan, ledger)
         self.finish_texts(bench, plan, ledger)
         self.progress("done", 0.0)
@@ -136,7 +137,7 @@ class _Run:
         for temperature in sorted(wanted) if not self.setbacks.refusal else ():
             self.progress(f"plain text at temperature {temperature:g}", None)
             with suppress(EngineError):
-                bench.write_plain(self.engines.get(PLAIN), temperature)
+                bench.texts.write_plain(self.engines.get(PLAIN), temperature)
 
     def started(self, configuration: Configuration, ledger: Ledger, pace: Pace) -> str:
         """Start what a stage needs; return why it cannot be, or nothing."""
@@ -201,22 +202,21 @@ class _Run:
             return self.engines.get(PLAIN)
         temperature = point.temperature if isinstance(point, TextPoint) else 0.0
         has_text = isinstance(point, TextPoint | SyntheticPoint)
-        if has_text and temperature not in bench.plain_texts:
+        if has_text and temperature not in bench.texts.plain_texts:
             # The run was resumed after its plain stage: the engines change places once.
-            bench.write_plain(self.engines.get(PLAIN), temperature)
+            bench.texts.write_plain(self.engines.get(PLAIN), temperature)
         return None
 
     def finish_texts(self, bench: EngineBench, plan: EnginePlan, ledger: Ledger) -> None:
         """Let the plain engine score what was written while it could not run."""
-        waiting: list[Texts] = bench.unscored
-        if not waiting:
+        if not bench.texts.unscored:
             return
         self.progress("scoring the text", None)
         if self.setbacks.ends_run:
             ledger.skip("losslessness", self.setbacks.ends_run)
             return
         try:
-            bench.score_waiting(self.engines.get(PLAIN), ledger)
+            bench.texts.score_waiting(self.engines.get(PLAIN), ledger)
         except CapplanError as error:
             self.complete = False
             ledger.skip("losslessness", _reason(error))

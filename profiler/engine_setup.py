@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from capplan.profiles.store import StoredProfile
+from capplan.schema.measured_setup import Device
 from capplan.schema.pairing import Method
-from capplan.schema.profile import Device
 from profiler.engine import (
     GPU_MEMORY_UTILIZATION,
     PLAIN,
@@ -14,7 +14,10 @@ from profiler.engine import (
     EngineRequest,
     RunningEngine,
 )
-from profiler.engine_measures import EngineBench
+from profiler.engine_measures.bench import EngineBench
+from profiler.engine_measures.prompts import EnginePrompts
+from profiler.engine_measures.steps import StepTimer
+from profiler.engine_measures.texts import TextWriter
 from profiler.engine_plan import EnginePlan, Stage, StepsPoint, engine_grid, engine_plan
 from profiler.environment import describe
 from profiler.ledger import Ledger, begun_profile, open_ledger
@@ -130,15 +133,21 @@ class EngineSetup:
                 if len(tokens) > limit:
                     raise too_long_error(self.prompts.source, prompt, len(tokens), limit)
             encoded[task] = ids
+        cut = EnginePrompts(encoded, self.prompts.sha256, plan.grid.text_batch)
         return EngineBench(
-            grid=plan.grid,
-            method=self.method,
-            prompt_ids=encoded,
-            prompts_sha256=self.prompts.sha256,
-            seed=self.request.seed,
-            longest=plan.longest,
-            graphs=plain.facts.cuda_graphs,
-            max_context=self.factory.max_context(),
+            timer=StepTimer(
+                grid=plan.grid,
+                method=self.method,
+                prompts=cut,
+                graphs=plain.facts.cuda_graphs,
+                max_context=self.factory.max_context(),
+            ),
+            texts=TextWriter(
+                prompts=cut,
+                max_tokens=plan.grid.max_tokens,
+                seed=self.request.seed,
+                longest=plan.longest,
+            ),
         )
 
 

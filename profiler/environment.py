@@ -7,7 +7,7 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
-from capplan.schema.profile import Device, Environment
+from capplan.schema.measured_setup import Device, Environment
 
 LIBRARIES = (
     "capplan",

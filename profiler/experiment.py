@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from capplan.schema.profile import DraftSampling, Phase, Role
+from capplan.schema.cells import DraftSampling, Phase, Role
 from profiler.protocol import TimingPoint
 
 DeviceKind = Literal["cuda", "cpu"]

@@ -7,15 +7,10 @@ from itertools import groupby, pairwise
 from statistics import median
 
 from capplan.profiles.losslessness import losslessness_verdict
-from capplan.schema.profile import (
-    Phase,
-    Profile,
-    ProfiledLlm,
-    Role,
-    Stability,
-    TimingCell,
-    Verdict,
-)
+from capplan.schema.cells import Phase, Role, TimingCell
+from capplan.schema.measured_setup import ProfiledLlm
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Stability, Verdict
 from profiler.timing.verdict import combine, doubt, judge_sentinel
 
 FALLS_WITH_BATCH_NOISY = 0.10

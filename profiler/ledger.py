@@ -15,18 +15,9 @@ from numpy.typing import NDArray
 import capplan
 from capplan.errors import ProfileError
 from capplan.profiles.store import StoredProfile, save_held_profile
-from capplan.schema.profile import (
-    AcceptanceCell,
-    EngineMemory,
-    LosslessnessCell,
-    MemoryRecord,
-    Profile,
-    RoundsCell,
-    Skipped,
-    Stability,
-    TimingCell,
-    Verdict,
-)
+from capplan.schema.cells import AcceptanceCell, LosslessnessCell, RoundsCell, TimingCell
+from capplan.schema.profile import EngineMemory, MemoryRecord, Profile, Skipped
+from capplan.schema.verdict import Stability, Verdict
 from profiler.cells import Point, Timed, Traced
 from profiler.experiment import AcceptancePoint, RoundsPoint
 from profiler.gates import judge_profile

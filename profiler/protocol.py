@@ -9,15 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.schema.profile import (
-    Backend as BackendRecord,
-    Draft,
-    DraftSampling,
-    MemoryRecord,
-    Phase,
-    ProfiledLlm,
-    Role,
-)
+from capplan.schema.cells import DraftSampling, Phase, Role
+from capplan.schema.measured_setup import Backend as BackendRecord, Draft, ProfiledLlm
+from capplan.schema.profile import MemoryRecord
 
 
 @dataclass(frozen=True)

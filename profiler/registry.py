@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module, metadata
 
 from capplan.errors import CapplanError, DeviceError, MissingPackageError, UnknownIdError
-from capplan.schema.profile import Device
+from capplan.schema.measured_setup import Device
 from profiler.engine import EngineFactory
 from profiler.protocol import Backend
 from profiler.telemetry.base import Telemetry

@@ -104,7 +104,7 @@ def profile_to_resume(
     if force or not _is_there(path):
         return None
     stored = load_profile(path)
-    state = "complete" if stored.profile.complete else "an unfinished"
+    state = "a complete" if stored.profile.complete else "an unfinished"
     if not resume:
         raise ProfileError(
             f"{path} already holds {state} profile; it is not overwritten.",

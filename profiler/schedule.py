@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 
 from capplan.errors import CapplanError, DeviceError, EngineError
-from capplan.schema.profile import Verdict
+from capplan.schema.verdict import Verdict
 from profiler.cells import Point
 from profiler.experiment import ExperimentPlan
 from profiler.timing.clock import Clock

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from capplan.profiles.server_http import ANSWER_TIMEOUT_S, ServerAddress
 from capplan.schema.llm import LlmSpec
-from capplan.schema.profile import Backend, Device, Draft, Profile, ProfiledLlm
+from capplan.schema.measured_setup import Backend, Device, Draft, ProfiledLlm
+from capplan.schema.profile import Profile
 from profiler.backends.live_facts import ServerFacts
 from profiler.backends.live_http import Ask, ServedLlm
 from profiler.backends.live_load import Level

@@ -60,3 +60,15 @@ def planted_engine() -> Any:
 def stand_in() -> Any:
     """The module with StandIn, a loopback server that behaves as an engine, or badly."""
     return _helper("stand_in_server")
+
+
+@pytest.fixture(scope="session")
+def hostile() -> ModuleType:
+    """The module with Hostile, a loopback server with a fault for every way to go wrong."""
+    return _helper("hostile_server")
+
+
+@pytest.fixture(scope="session")
+def planted_worker() -> ModuleType:
+    """The module with a worker process that goes wrong where it is told to."""
+    return _helper("planted_worker")

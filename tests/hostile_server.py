@@ -128,163 +128,73 @@ class Handler(base._Handler):
         self.body(json.dumps({**sent, "key": key}).encode(), f"X-Key: {key}", status=status)
 
 
-FAULTS: dict[str, Fault] = {}
+LONG, CHUNKED = "Content-Length: 1000000", "Transfer-Encoding: chunked"
+TO_THE_CLOSE = "Connection: close"
 
 
-def _fault(function: Fault) -> Fault:
-    FAULTS[function.__name__] = function
-    return function
+def _sends(content: bytes, *head: str) -> Fault:
+    """Return a fault that writes a head, if it has lines, and raw bytes; then it hangs up."""
+
+    def fault(handler: Handler) -> None:
+        if head:
+            handler.head(*head)
+        handler.wfile.write(content)
+
+    return fault
 
 
-@_fault
-def never_answers(handler: Handler) -> None:
-    time.sleep(LONGEST_S)
+def _repeats(content: bytes, *head: str, first: bytes = b"", pause_s: float = 0.0) -> Fault:
+    """Return a fault that goes on writing the same after what :func:`_sends` would write."""
+    begin = _sends(first, *head)
+
+    def fault(handler: Handler) -> None:
+        begin(handler)
+        handler.repeat(content, pause_s)
+
+    return fault
 
 
-@_fault
-def closes_at_once(handler: Handler) -> None:
-    return
-
-
-@_fault
-def closes_in_its_head(handler: Handler) -> None:
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Len")
-
-
-@_fault
-def speaks_no_http(handler: Handler) -> None:
-    handler.wfile.write(b"SSH-2.0-OpenSSH_9.9\r\n")
-
-
-@_fault
-def speaks_garbage(handler: Handler) -> None:
-    handler.wfile.write(bytes(range(256)) * 64)
-
-
-@_fault
-def answers_garbage(handler: Handler) -> None:
-    handler.body(bytes(range(256)) * 64)
-
-
-@_fault
-def answers_text_that_is_no_utf8(handler: Handler) -> None:
-    handler.body(b"\xff\xfe\x80vllm:num_requests_running 1 \xc3\x28\n" * 20)
-
-
-@_fault
-def drips_its_head(handler: Handler) -> None:
-    handler.repeat(b"X", PAUSE_S)
-
-
-@_fault
-def drips_its_body(handler: Handler) -> None:
-    handler.head("Content-Length: 1000000")
-    handler.repeat(b" ", PAUSE_S)
-
-
-@_fault
-def drips_to_the_close(handler: Handler) -> None:
-    handler.head("Connection: close")
-    handler.repeat(b" ", PAUSE_S)
-
-
-@_fault
-def drips_chunks(handler: Handler) -> None:
-    handler.head("Transfer-Encoding: chunked")
-    handler.repeat(b"1\r\n \r\n", PAUSE_S)
-
-
-@_fault
-def falls_silent(handler: Handler) -> None:
-    handler.head("Content-Length: 1000000")
+def _falls_silent(handler: Handler) -> None:
+    handler.head(LONG)
     handler.wfile.write(b"{")
     handler.wfile.flush()
     time.sleep(LONGEST_S)
 
 
-@_fault
-def closes_in_the_middle(handler: Handler) -> None:
-    handler.head("Content-Length: 1000000")
-    handler.wfile.write(b'{"data": [')
-
-
-@_fault
-def closes_in_a_chunk(handler: Handler) -> None:
-    handler.head("Transfer-Encoding: chunked")
-    handler.wfile.write(b"64\r\nvllm:num_requests_running 1\n")
-
-
-@_fault
-def says_too_short_a_length(handler: Handler) -> None:
-    handler.head("Content-Length: 4")
-    handler.wfile.write(b'{"data": [{"id": "m"}]}')
-
-
-@_fault
-def says_a_negative_length(handler: Handler) -> None:
-    handler.head("Content-Length: -5")
-    handler.wfile.write(b'{"data": ')
-
-
-@_fault
-def says_no_chunk_size(handler: Handler) -> None:
-    handler.head("Transfer-Encoding: chunked")
-    handler.wfile.write(b"zz\r\nabc\r\n")
-
-
-@_fault
-def says_a_huge_chunk(handler: Handler) -> None:
-    handler.head("Transfer-Encoding: chunked")
-    handler.wfile.write(b"ffffffffffffffff\r\n")
-    handler.repeat(b" ", PAUSE_S)
-
-
-@_fault
-def sends_a_huge_header(handler: Handler) -> None:
-    handler.head(f"X-Big: {'a' * 200_000}", "Content-Length: 0")
-
-
-@_fault
-def sends_many_headers(handler: Handler) -> None:
-    handler.head(*(f"X-{n}: y" for n in range(5_000)), "Content-Length: 0")
-
-
-@_fault
-def sends_headers_without_end(handler: Handler) -> None:
-    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
-    handler.repeat(b"X-More: y\r\n" * 100)
-
-
-@_fault
-def says_continue_without_end(handler: Handler) -> None:
-    handler.repeat(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
-
-
-@_fault
-def sends_trailers_without_end(handler: Handler) -> None:
-    handler.head("Transfer-Encoding: chunked")
-    handler.wfile.write(b"0\r\n")
-    handler.repeat(b"X-More: y\r\n" * 100)
-
-
-@_fault
-def answers_without_end(handler: Handler) -> None:
-    handler.head("Connection: close")
-    handler.repeat(b"vllm:num_requests_running 1\n" * 10_000)
-
-
-@_fault
-def sends_a_gzip_bomb(handler: Handler) -> None:
-    handler.body(base.BOMB, "Content-Encoding: gzip")
-
-
-@_fault
-def sends_a_bomb_as_transfer(handler: Handler) -> None:
-    handler.head("Transfer-Encoding: gzip", "Connection: close")
-    handler.wfile.write(gzip.compress(bytes(10_000_000), compresslevel=1))
-
-
+FAULTS: dict[str, Fault] = {
+    "never_answers": lambda handler: time.sleep(LONGEST_S),
+    "closes_at_once": lambda handler: None,
+    "closes_in_its_head": _sends(b"HTTP/1.1 200 OK\r\nContent-Len"),
+    "speaks_no_http": _sends(b"SSH-2.0-OpenSSH_9.9\r\n"),
+    "speaks_garbage": _sends(bytes(range(256)) * 64),
+    "answers_garbage": lambda handler: handler.body(bytes(range(256)) * 64),
+    "answers_text_that_is_no_utf8": lambda handler: handler.body(
+        b"\xff\xfe\x80vllm:num_requests_running 1 \xc3\x28\n" * 20
+    ),
+    "drips_its_head": _repeats(b"X", pause_s=PAUSE_S),
+    "drips_its_body": _repeats(b" ", LONG, pause_s=PAUSE_S),
+    "drips_to_the_close": _repeats(b" ", TO_THE_CLOSE, pause_s=PAUSE_S),
+    "drips_chunks": _repeats(b"1\r\n \r\n", CHUNKED, pause_s=PAUSE_S),
+    "falls_silent": _falls_silent,
+    "closes_in_the_middle": _sends(b'{"data": [', LONG),
+    "closes_in_a_chunk": _sends(b"64\r\nvllm:num_requests_running 1\n", CHUNKED),
+    "says_too_short_a_length": _sends(b'{"data": [{"id": "m"}]}', "Content-Length: 4"),
+    "says_a_negative_length": _sends(b'{"data": ', "Content-Length: -5"),
+    "says_no_chunk_size": _sends(b"zz\r\nabc\r\n", CHUNKED),
+    "says_a_huge_chunk": _repeats(b" ", CHUNKED, first=b"f" * 16 + b"\r\n", pause_s=PAUSE_S),
+    "sends_a_huge_header": _sends(b"", f"X-Big: {'a' * 200_000}", "Content-Length: 0"),
+    "sends_many_headers": _sends(b"", *(f"X-{n}: y" for n in range(5_000)), "Content-Length: 0"),
+    "sends_headers_without_end": _repeats(b"X-More: y\r\n" * 100, first=b"HTTP/1.1 200 OK\r\n"),
+    "says_continue_without_end": _repeats(b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+    "sends_trailers_without_end": _repeats(b"X-More: y\r\n" * 100, CHUNKED, first=b"0\r\n"),
+    "answers_without_end": _repeats(b"vllm:num_requests_running 1\n" * 10_000, TO_THE_CLOSE),
+    "sends_a_gzip_bomb": lambda handler: handler.body(base.BOMB, "Content-Encoding: gzip"),
+    "sends_a_bomb_as_transfer": _sends(
+        gzip.compress(bytes(10_000_000), compresslevel=1),
+        "Transfer-Encoding: gzip", TO_THE_CLOSE,
+    ),
+    "echoes_what_was_sent": lambda handler: handler.echo("400 Bad Request"),
+    "echoes_as_success": lambda handler: handler.echo("200 OK"),
+}  # fmt: skip
 FAULTS |= _sibling("hostile_answers").FAULTS
 FAULTS |= _sibling("hostile_streams").FAULTS
-FAULTS["echoes_what_was_sent"] = lambda handler: handler.echo("400 Bad Request")
-FAULTS["echoes_as_success"] = lambda handler: handler.echo("200 OK")

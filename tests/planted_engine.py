@@ -7,24 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from capplan.estimate.datasheet_step import DatasheetStep, HardwareGroup
 from capplan.estimate.engine_fit import with_constants
 from capplan.estimate.pass_timings import PassTimings
-from capplan.estimate.steptime import DatasheetStep, HardwareGroup
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
+from capplan.schema.cells import Phase, Role, TimingCell
 from capplan.schema.llm import LlmSpec
-from capplan.schema.profile import (
-    Backend,
-    Device,
-    Environment,
-    Phase,
-    Profile,
-    ProfiledLlm,
-    Role,
-    Stability,
-    TimingCell,
-    Verdict,
-)
+from capplan.schema.measured_setup import Backend, Device, Environment, ProfiledLlm
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Stability, Verdict
 
 GPU = load_catalog().gpu("h100-sxm-80gb")
 ENGINE = load_engine("vllm")

@@ -9,26 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from capplan.schema.cells import AcceptanceCell, Phase, Role, RoundsCell, TimingCell
 from capplan.schema.llm import LlmSpec
-from capplan.schema.pairing import AcceptanceFact, Method
-from capplan.schema.profile import (
-    AcceptanceCell,
+from capplan.schema.measured_setup import (
     Backend,
     Device,
     Environment,
     ModelDraft,
     NgramDraft,
-    Phase,
-    Profile,
     ProfiledLlm,
-    Reason,
-    Role,
-    RoundsCell,
-    Stability,
-    TimingCell,
-    Verdict,
 )
+from capplan.schema.pairing import AcceptanceFact, Method
+from capplan.schema.profile import Profile
 from capplan.schema.provenance import Kind, Source
+from capplan.schema.verdict import Reason, Stability, Verdict
 
 STABLE = Verdict(stability=Stability.STABLE)
 SOURCE = Source(kind=Kind.CITED, reference="a hand-made row", date="2026-01-02")

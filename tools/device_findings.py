@@ -12,7 +12,9 @@ from capplan.errors import ProfileError
 from capplan.estimate.calibration import fit_step_time
 from capplan.facts.catalog import load_catalog
 from capplan.facts.gpu_names import gpu_id_from_device_name
-from capplan.schema.profile import ModelDraft, Phase, Profile, Role
+from capplan.schema.cells import Phase, Role
+from capplan.schema.measured_setup import ModelDraft
+from capplan.schema.profile import Profile
 
 DECODE_TARGET = 1.35
 """A bf16 decode step of an 8B LLM at batch 1 takes at most this many times bytes/bandwidth."""

@@ -21,9 +21,9 @@ from capplan.estimate.length_times import nearest_traces, profile_draws, round_t
 from capplan.profiles.calibration_file import StoredCalibration
 from capplan.profiles.store import StoredProfile, load_profile
 from capplan.reporting.plan_file import load_plan
+from capplan.schema.cells import Phase
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Plan
-from capplan.schema.profile import Phase
 from capplan.schema.schedule import LengthSchedule
 
 Floats = NDArray[np.float64]

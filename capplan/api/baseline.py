@@ -14,10 +14,12 @@ from capplan.estimate.drift import ServedWindow, served_windows
 from capplan.estimate.evidence import ProfileEvidence, evidence_from_profile
 from capplan.estimate.observed import only_observed, tokens_per_round
 from capplan.estimate.step_changes import run_error
-from capplan.estimate.uncertainty import LogEstimate, ratio_of_sums
+from capplan.estimate.uncertainty import LogEstimate, ratio_of_requests
 from capplan.profiles.store import StoredProfile, load_profile
+from capplan.schema.cells import DraftSampling
 from capplan.schema.observation import SpeculationCounts
-from capplan.schema.profile import DraftSampling, Profile, Stability
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Stability
 from capplan.schema.watching import Notice, ServedFigures
 from capplan.units import MS_PER_S
 
@@ -175,7 +177,7 @@ def _observed_tokens(windows: list[ServedWindow], length: int | None) -> LogEsti
         return None
     rounds = np.array([one.rounds for one in same])
     accepted = np.array([one.accepted for one in same])
-    value, relative = ratio_of_sums(rounds + accepted, rounds)
+    value, relative = ratio_of_requests(rounds + accepted, rounds)
     if len(same) < 3:
         relative = max(one.tokens_per_round.log_sd for one in same)
     return LogEstimate(value, relative)

@@ -18,19 +18,14 @@ from capplan.facts.engines import load_engine
 from capplan.facts.gpu_names import gpu_id_from_device_name
 from capplan.profiles.store import StoredProfile
 from capplan.schema.calibration import Calibration, CalibrationFit
+from capplan.schema.cells import Phase, Role, TimingCell
 from capplan.schema.engine import EngineConstants
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
+from capplan.schema.measured_setup import Device, ModelDraft
 from capplan.schema.plan import PlanRequest
-from capplan.schema.profile import (
-    Device,
-    ModelDraft,
-    Phase,
-    Profile,
-    Role,
-    Stability,
-    TimingCell,
-)
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Stability
 from capplan.units import BYTES_PER_MIB
 
 _DEFAULT_ENGINE = PlanRequest.model_fields["engine"].default

@@ -13,7 +13,7 @@ from capplan.profiles.store import StoredProfile, load_profile
 from capplan.reporting.plan_file import load_plan
 from capplan.schema.observation import Observation
 from capplan.schema.plan import LoadPoint, Plan, PlanOption
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 from capplan.schema.watching import Expected, ServedFigures
 from capplan.units import MS_PER_S
 

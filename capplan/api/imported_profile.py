@@ -11,24 +11,22 @@ import capplan
 from capplan.api.imports import ImportedResults
 from capplan.errors import CapplanError, RequestError, UnknownIdError
 from capplan.facts.catalog import Catalog, load_catalog
-from capplan.facts.find_llm import as_name, find_llm
+from capplan.facts.find_llm import as_name, find_llm, id_of_path, is_path
 from capplan.facts.gpu_names import gpu_id_from_device_name
 from capplan.schema.llm import LlmSpec
-from capplan.schema.observation import Flag, Observation
-from capplan.schema.pairing import Method
-from capplan.schema.profile import (
+from capplan.schema.measured_setup import (
     Backend,
     Device,
     Draft,
     EngineDraft,
     Environment,
     ModelDraft,
-    Profile,
     ProfiledLlm,
-    Reason,
-    Stability,
-    Verdict,
 )
+from capplan.schema.observation import Flag, Observation
+from capplan.schema.pairing import Method
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Reason, Stability, Verdict
 
 _ID_DIGITS = 12
 
@@ -113,12 +111,27 @@ def _target(results: ImportedResults, target: str, catalog: Catalog) -> LlmSpec:
     try:
         return find_llm(as_name(name), catalog).spec
     except UnknownIdError as error:
+        if not target and is_path(name) and (known := _named_by_path(name, catalog)) is not None:
+            return known
         nearest = error.remedy.partition(" Or give a directory")[0]
         raise UnknownIdError(
             f"The LLM {name!r} of the files is not known, and a profile holds its facts. "
             f"{error.message}",
             f"Name it with --target: an id, or a directory with config.json. {nearest}".strip(),
         ) from error
+
+
+def _named_by_path(path: str, catalog: Catalog) -> LlmSpec | None:
+    """Return the LLM that a path of the server's machine is called after, if it is known.
+
+    The beginning of a name will not do: what follows may be a quantisation.
+    """
+    name = id_of_path(path)
+    try:
+        found = catalog.llm(name)
+    except UnknownIdError:
+        return None
+    return found if _short(name).endswith(_short(found.id)) else None
 
 
 @dataclass(frozen=True)

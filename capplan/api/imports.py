@@ -29,7 +29,7 @@ class ImportedResults:
     failures
         Files that were named and could not be read, with the reason.
     left_out
-        Files of a folder that are of no known format.
+        Files of a folder that are of no known format, and files that hold what another one holds.
     """
 
     observations: tuple[Observation, ...] = ()
@@ -52,7 +52,8 @@ def import_results(
     Parameters
     ----------
     paths
-        Files, folders or patterns. Two files of Prometheus text are a window, the first before.
+        Files, folders or patterns. Two files of Prometheus text are a window, the first before;
+        of more, each that goes on where the one before ended.
     before
         Prometheus text taken before; the one among ``paths`` was then taken after.
     known
@@ -73,18 +74,26 @@ def import_results(
     observations: list[Observation] = []
     failures: dict[str, CapplanError] = {}
     left_out: dict[str, CapplanError] = {}
-    metrics: list[Document] = []
+    contents: dict[str, str] = {}
+    named_metrics: list[Document] = []
+    lying_metrics: list[Document] = []
     for path, named in expand(given):
         try:
             document = open_document(path)
-            if named and find_importer(document).title == _PROMETHEUS:
-                metrics.append(document)
-            else:
-                observations += read_document(document, told)
+            if find_importer(document).title == _PROMETHEUS:
+                (named_metrics if named else lying_metrics).append(document)
+                continue
+            found = read_document(document, told)
+            new = [one for one in found if _content(one) not in contents]
+            if not new:
+                left_out[str(path)] = _repeated(document, contents[_content(found[0])])
+            contents |= {_content(one): one.source for one in new}
+            observations += new
         except CapplanError as error:
             unknown = isinstance(error, ResultsFileError) and not named
             (left_out if unknown else failures)[str(path)] = error
-    for name, read in _metrics(metrics, before, told):
+    pairs = [*_pairs(named_metrics, before), *_in_turn(_by_age(lying_metrics))]
+    for name, read in _metrics(pairs, told):
         if isinstance(read, CapplanError):
             failures[name] = read
         else:
@@ -92,20 +101,23 @@ def import_results(
     return ImportedResults(tuple(observations), failures, left_out)
 
 
+def _repeated(document: Document, source: str) -> ResultsFileError:
+    """Say that a file adds nothing: a folder may have each run and a summary of all."""
+    return ResultsFileError(f"It holds what {source} holds.", f"Leave out {document.name}.")
+
+
+def _content(observation: Observation) -> str:
+    return observation.model_copy(update={"source": "", "part": ""}).model_dump_json()
+
+
+_Pair = tuple[Document | None, Document]
+"""Text before, where there is one, and the text that is read."""
+
+
 def _metrics(
-    documents: Sequence[Document], before: str | Path | None, known: Known
+    pairs: Sequence[_Pair], known: Known
 ) -> Iterator[tuple[str, Observation | CapplanError]]:
     """Yield windows of pairs of metrics texts, totals of single ones."""
-    pairs: list[tuple[Document | None, Document]] = [(None, one) for one in documents]
-    if before is not None:
-        if len(documents) != 1:
-            raise ResultsFileError(
-                f"--before needs one file of metrics taken after, got {len(documents)}.",
-                "Give it as FILE: capplan import after.prom --before before.prom",
-            )
-        pairs = [(open_document(Path(before)), documents[0])]
-    elif len(documents) == _A_PAIR:
-        pairs = [(documents[0], documents[1])]
     for earlier, later in pairs:
         try:
             readings = (
@@ -118,7 +130,56 @@ def _metrics(
             yield later.name, error
 
 
+def _pairs(documents: Sequence[Document], before: str | Path | None) -> list[_Pair]:
+    """Return the windows that are meant by files as they were named."""
+    if before is not None:
+        if len(documents) != 1:
+            raise ResultsFileError(
+                f"--before needs one file of metrics taken after, got {len(documents)}.",
+                "Give it as FILE: capplan import after.prom --before before.prom",
+            )
+        return [(open_document(Path(before)), documents[0])]
+    if len(documents) == _A_PAIR:
+        return [(documents[0], documents[1])]
+    return _in_turn(documents)
+
+
 _A_PAIR = 2
+
+
+def _in_turn(documents: Sequence[Document]) -> list[_Pair]:
+    """Return windows between texts of one server that follow each other, the others alone.
+
+    Totals of two of them would count what both hold twice.
+    """
+    pairs: list[_Pair] = []
+    for place, later in enumerate(documents):
+        earlier = documents[place - 1] if place else None
+        if earlier is None or not _continues(earlier, later):
+            pairs.append((None, later))
+            continue
+        if pairs[-1][0] is None:
+            pairs.pop()
+        pairs.append((earlier, later))
+    return pairs
+
+
+def _continues(earlier: Document, later: Document) -> bool:
+    try:
+        return prometheus.continues(earlier, later)
+    except CapplanError:
+        return False  # it is said where the text is read
+
+
+def _by_age(documents: Sequence[Document]) -> list[Document]:
+    """Return the texts of a folder server by server, the oldest first: its counters are lowest."""
+    ages: list[tuple[tuple[tuple[str, ...], float], Document]] = []
+    for document in documents:
+        try:
+            ages.append((prometheus.age(document), document))
+        except CapplanError:
+            ages.append((((), 0.0), document))
+    return [document for _, document in sorted(ages, key=lambda pair: pair[0])]
 
 
 def usd_per_million_output_tokens(observation: Observation, usd_per_hour: float) -> float:

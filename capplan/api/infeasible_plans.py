@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from capplan.api.collecting import paused_collection
 from capplan.api.resolved_request import plan_inputs
 from capplan.api.scenario_answers import check_profiles, vary
+from capplan.economics.bill import LARGEST_BILL_USD
 from capplan.facts.catalog import Catalog
-from capplan.planning.ways_out import ways_out
+from capplan.planning.part_plans import requests_of_parts, requests_of_services
+from capplan.planning.swings import scenarios_of_all
+from capplan.planning.ways_out import SHARES_OF_LOAD, ways_out
 from capplan.profiles.calibration_file import StoredCalibration
 from capplan.profiles.store import StoredProfile
-from capplan.schema.answers import PlanAnswers, WayOut
-from capplan.schema.fleet import ServiceFleet
-from capplan.schema.plan import Plan
+from capplan.schema.answers import PlanAnswers, Scenarios, WayOut
+from capplan.schema.plan import Plan, PlanRequest
 
 _ONE_AT_A_TIME = (
     "ways out: one thing changes, all others are as asked; drafts, N, GPUs and offers are "
@@ -46,7 +48,7 @@ def answer_without_option(
     notes: list[str] = []
     found: tuple[WayOut, ...] | None
     if plan.fleet is not None:
-        found = _of_fleet(plan.fleet)
+        found = _of_fleet(plan, given) or _of_services(plan, given)
     else:
         made_with = (given.profiles, given.catalog, given.calibrations)
         request, inputs = plan_inputs(plan.request, *made_with)
@@ -58,7 +60,7 @@ def answer_without_option(
         notes.append(plan.verdict.needed.rstrip(".") or plan.verdict.sentence.rstrip("."))
     scenarios = None
     if factors is not None:
-        scenarios = vary(plan, given.profiles, given.catalog, given.calibrations, factors)
+        scenarios = _scenarios(plan, factors, given)
     return PlanAnswers(
         plan=name,
         budget_usd_per_month=(
@@ -73,20 +75,73 @@ def answer_without_option(
     )
 
 
-def _of_fleet(fleet: ServiceFleet) -> tuple[WayOut, ...]:
-    """Return the budget that the cheapest way to place the services takes."""
-    if not fleet.ways:
+def _scenarios(plan: Plan, factors: Mapping[str, Sequence[float]], given: MadeWith) -> Scenarios:
+    """Return the scenarios of a plan, or of all parts of a fleet together."""
+    made_with = (given.profiles, given.catalog, given.calibrations)
+    if plan.fleet is None:
+        return vary(plan, *made_with, factors)
+    parts = {
+        label: vary(_asking(plan, request), *made_with, factors)
+        for label, request in requests_of_parts(plan).items()
+    }
+    return scenarios_of_all(parts, plan.fleet.budget_usd_per_month)
+
+
+def _asking(plan: Plan, request: PlanRequest) -> Plan:
+    """Return a plan that asks for one part, at any budget: only the sum has one."""
+    anyhow = request.model_copy(update={"budget_usd_per_month": float(LARGEST_BILL_USD)})
+    return plan.model_copy(update={"request": anyhow})
+
+
+def _of_services(plan: Plan, given: MadeWith) -> tuple[WayOut, ...]:
+    """Return what every service would need that nothing serves, at any budget."""
+    assert plan.fleet is not None, "several services"
+    lacking = {one.services[0] for one in plan.fleet.unplaced if len(one.services) == 1}
+    made_with = (given.profiles, given.catalog, given.calibrations)
+    found: list[WayOut] = []
+    for name, asked in requests_of_services(plan.request).items():
+        if name not in lacking:
+            continue
+        request, inputs = plan_inputs(_asking(plan, asked).request, *made_with)
+        with paused_collection():
+            ways = ways_out(inputs, request) or ()
+        found += [way.model_copy(update={"services": name}) for way in ways]
+    return tuple(found)
+
+
+def _of_fleet(plan: Plan, given: MadeWith) -> tuple[WayOut, ...]:
+    """Return the budget that the cheapest way to place the services takes, and the largest load.
+
+    Empty where there is no way at all.
+    """
+    fleet = plan.fleet
+    if fleet is None or not fleet.ways:
         return ()
     way = fleet.ways[0]
     usd = way.usd_per_month.mid
-    return (
-        WayOut(
-            what="budget",
-            unit="USD a month",
-            asked=fleet.budget_usd_per_month,
-            needed=math.ceil(usd * 100) / 100,
-            usd_per_month=usd,
-            tpot_ms=max(part.tpot_ms.mid for part in way.parts),
-            choice=f"all services, {way.sharing}",
-        ),
+    choice = f"all services, {way.sharing}"
+    budget = WayOut(
+        what="budget",
+        unit="USD a month",
+        asked=fleet.budget_usd_per_month,
+        needed=math.ceil(usd * 100) / 100,
+        usd_per_month=usd,
+        tpot_ms=max(part.tpot_ms.mid for part in way.parts),
+        choice=choice,
     )
+    rows = _scenarios(plan, {"load": SHARES_OF_LOAD}, given).rows
+    served = next((row for row in rows if row["feasible"]), None)
+    if served is None:
+        return (budget,)
+    load = WayOut.model_validate(
+        {
+            "what": "load",
+            "unit": "of the load",
+            "asked": 1.0,
+            "needed": served["load_factor"],
+            "usd_per_month": served["usd_per_month"],
+            "tpot_ms": served["tpot_ms"],
+            "choice": f"{choice}, each with as much less",
+        }
+    )
+    return budget, load

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from capplan.api.pairs import pair
-from capplan.api.plans import ranked_option
 from capplan.deploy.from_option import (
     LaunchChoices,
     counted_sampling,
@@ -28,6 +27,7 @@ from capplan.errors import (
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.facts.find_llm import as_name
 from capplan.facts.find_pair import find_target
+from capplan.planning.part_plans import PartPlan, part_plans, plan_of_service
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pair import PairReport
 from capplan.schema.pairing import DraftSampleMethod, Method
@@ -40,6 +40,7 @@ def launch(
     engine: str | None = None,
     form: Form | str = Form.COMMAND,
     rank: int = 1,
+    service: str | None = None,
     target_path: str | None = None,
     draft_path: str | None = None,
     lengths: Lengths = (),
@@ -48,7 +49,7 @@ def launch(
     port: int = 8000,
     catalog: Catalog | None = None,
 ) -> LaunchText:
-    """Return the text that starts one of a plan's options.
+    """Return the text that starts one of a plan's options, of several services that of one part.
 
     Parameters
     ----------
@@ -60,7 +61,10 @@ def launch(
     form
         ``command``, ``python`` or ``kubernetes``.
     rank
-        Which option, 1 for the recommended one.
+        Which option, 1 for the recommended one; of a fleet in parts that of the largest.
+    service
+        Of several services: start the replicas that serve this one;
+        :func:`capplan.launch_parts` starts all.
     target_path, draft_path
         Where the checkpoints lie, instead of the plan's ids.
     lengths
@@ -79,11 +83,13 @@ def launch(
     ------
     RequestError
         For an engine version that was never checked, an option that the plan does not have, a
-        method that the version does not have, or settings that contradict each other.
+        method that the version does not have, or settings that contradict each other; of a fleet
+        in several parts without a service.
     PairingError
         If the engine refuses target and draft: MTP without MTP layers, vocabularies.
     """
-    option = ranked_option(plan, rank)
+    part = _part(plan, rank, service)
+    option = part.option
     version = parse_version(engine or launch_engine(on_cpu=option.on_cpu))
     catalog = catalog if catalog is not None else load_catalog()
     target = _spec(target_path or option.target, catalog) or _spec(option.target, catalog)
@@ -93,7 +99,7 @@ def launch(
             f"{version} cannot run option {rank} ({option.id}): {reason}.",
             "Choose another with --option; capplan report PLAN lists them.",
         )
-    workload = plan.request.workload
+    workload = part.plan.request.workload
     context = target.max_context if target is not None else None
     choices = LaunchChoices(
         target=target_path,
@@ -112,7 +118,22 @@ def launch(
         temperature=workload.temperature,
         target=target,
         counted=counted_sampling(option),
+        services=part.label,
     )
+
+
+def _part(plan: Plan, rank: int, service: str | None) -> PartPlan:
+    if service is not None:
+        return plan_of_service(plan, service, rank)
+    parts = part_plans(plan, rank)
+    if len(parts) > 1:
+        labels = ", ".join(part.label for part in parts)
+        raise RequestError(
+            f"The plan has {len(parts)} sets of replicas ({labels}), and one text starts one.",
+            "Name a service (--service, service=...), or take all: capplan launch PLAN, "
+            "capplan.launch_parts(plan).",
+        )
+    return parts[0]
 
 
 def _checked(lengths: Lengths, option: PlanOption) -> Lengths:

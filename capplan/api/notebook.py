@@ -52,15 +52,17 @@ class Plan(schema.Plan):
         return plan_figure(self, kind, rank=rank)
 
     def to_focus(self, month: str | None = None, *, rank: int = 1) -> tuple[FocusRow, ...]:
-        """Return a month of one option as FOCUS-shaped rows, one a charge; nothing is billed.
+        """Return a month of all that is paid for as FOCUS-shaped rows; nothing is billed.
+
+        A row is a charge; services on replicas of their own have rows each.
 
         Parameters
         ----------
         month
             ``2027-01``; the month after the plan was made by default.
         rank
-            Which option, 1 for the recommended one. Options are alternatives: the rows of two of
-            them are never to be added up.
+            Which option, 1 for the recommended one; of a fleet in parts that of the largest.
+            Options are alternatives: the rows of two of them are never to be added up.
 
         Raises
         ------
@@ -70,6 +72,21 @@ class Plan(schema.Plan):
         from capplan.economics.focus import focus_rows
 
         return focus_rows(self, month, rank=rank)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the plan file that ``load_plan``, ``capplan report`` and ``what-if`` read.
+
+        Raises
+        ------
+        StorageError
+            If it cannot be written; an older file stays as it was.
+        """
+        from capplan.files import write_atomic
+        from capplan.reporting.render import render
+
+        file = Path(path)
+        write_atomic(file, render(self, "json"))
+        return file
 
     def __repr__(self) -> str:
         """One line: a plan's fields fill hundreds of kilobytes; ``model_dump`` has them."""

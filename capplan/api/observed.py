@@ -71,7 +71,7 @@ def _pair(fact: AcceptanceFact) -> tuple[str, str, str]:
 
 
 def _specs(profile: Profile) -> list[LlmSpec]:
-    from capplan.schema.profile import ModelDraft
+    from capplan.schema.measured_setup import ModelDraft
 
     drafts = [profile.draft.llm.spec] if isinstance(profile.draft, ModelDraft) else []
     return [profile.target.spec, *drafts]

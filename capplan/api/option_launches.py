@@ -77,7 +77,7 @@ def _profiled_lookup(option: PlanOption, inputs: PlanInputs) -> tuple[int, int] 
     machines = inputs.machines_for(option.target) if option.method is Method.NGRAM else []
     if not machines:
         return None
-    from capplan.schema.profile import NgramDraft
+    from capplan.schema.measured_setup import NgramDraft
 
     drafts = (machine.evidence.profile.draft for machine in machines)
     return next(

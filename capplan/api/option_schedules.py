@@ -121,5 +121,6 @@ def _planned_load(wishes: ScheduleWishes, option: PlanOption, largest: int) -> t
     if wishes.load is None and wishes.mean_batch is None:
         planned = replace(wishes, mean_batch=min(float(option.concurrency), float(largest)))
         load, words = asked_load(planned, largest, "the replica's limit")
-        return load, f"{words}: the plan's own at each of {option.replicas} replicas"
+        each = "its replica" if option.replicas == 1 else f"each of {option.replicas} replicas"
+        return load, f"{words}: the plan's own at {each}"
     return asked_load(wishes, largest, "the replica's limit")

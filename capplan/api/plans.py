@@ -17,7 +17,6 @@ from capplan.api.observed import split_observed, temperature_notes
 from capplan.api.option_launches import Texts, with_launch
 from capplan.api.option_schedules import plan_schedules
 from capplan.api.resolved_request import plan_inputs
-from capplan.errors import RequestError
 from capplan.facts.api_prices import current_api_prices, find_api_prices, hosted_as
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.planning.api_comparison import compare_option
@@ -27,6 +26,7 @@ from capplan.planning.planner import search
 from capplan.planning.verdict import assumptions, verdict
 from capplan.reporting.render import Format, render as render_plan
 from capplan.schema import plan as schema
+from capplan.schema.paid_parts import ranked_option
 from capplan.schema.plan import Assumption, PlanOption, PlanRequest
 from capplan.schema.price import ApiComparison
 from capplan.schema.provenance import Kind
@@ -110,19 +110,19 @@ def _of_services(request: PlanRequest, given: _Given) -> Plan:
     """Plan the largest part of the cheapest way, and show all parts of all ways beside it."""
     from capplan.planning.service_answers import fleet_of_services
     from capplan.planning.service_fleet import place_services
-    from capplan.planning.service_groups import of_one_service
+    from capplan.planning.service_groups import completed_services, of_one_service
 
     if len(request.services) == 1:
         return _plan(of_one_service(request), given)
     texts: Texts = {}
 
-    def launched(placed: PlacedServices) -> str:
-        return with_launch(placed.option, given.inputs, placed.request, texts).launch
+    def launched(placed: PlacedServices) -> PlanOption:
+        return with_launch(placed.option, given.inputs, placed.request, texts)
 
     found = place_services(given.inputs, request)
     plan = _plan(found.main, given)
     fleet = fleet_of_services(found, request, launched)
-    kept = plan.request.model_copy(update={"services": request.services})
+    kept = plan.request.model_copy(update={"services": completed_services(request)})
     if not fleet.within_budget:
         nothing = {"options": (), "baseline": None, "api_comparisons": (), "schedules": ()}
         plan = plan.model_copy(update=nothing)
@@ -174,10 +174,11 @@ def _plan(request: PlanRequest, given: _Given) -> Plan:
 def _price_origin(catalog: Catalog) -> Assumption:
     dates = sorted({price.source.date for price in catalog.prices if price.source.date})
     undated = sum(price.source.date is None for price in catalog.prices)
-    span = f", read {dates[0]} to {dates[-1]}" if dates else ""
+    span = f", read {' to '.join(dict.fromkeys((dates[0], dates[-1])))}" if dates else ""
+    offers = f"{len(catalog.prices)} offer{'' if len(catalog.prices) == 1 else 's'}"
     return Assumption(
         name="Prices",
-        value=f"{len(catalog.prices)} offers{span}, {undated} undated",
+        value=f"{offers}{span}, {undated} undated",
         kind=Kind.CITED,
         source=catalog.price_origin,
     )
@@ -220,27 +221,6 @@ def compare_with_apis(
     found = [price for name in asked for price in find_api_prices(table.prices, name)]
     prices = dict.fromkeys(found if asked else hosted_as(table.prices, option.target))
     return compare_option(option, plan.request, prices, cached_input_share)
-
-
-def ranked_option(plan: schema.Plan, rank: int) -> PlanOption:
-    """Return an option by its rank, 1 for the recommended one.
-
-    Raises
-    ------
-    RequestError
-        If the plan has no such option.
-    """
-    if not plan.options:
-        raise RequestError(
-            f"The plan has no option: {plan.verdict.sentence}",
-            "capplan what-if PLAN says which budget, limits or load would make it feasible.",
-        )
-    if not 1 <= rank <= len(plan.options):
-        raise RequestError(
-            f"The plan has {len(plan.options)} options, no option {rank}.",
-            "See them with: capplan report PLAN",
-        )
-    return plan.options[rank - 1]
 
 
 def render(plan: schema.Plan, fmt: Format | str, answers: PlanAnswers | None = None) -> str:

@@ -23,9 +23,9 @@ from capplan.planning.reevaluation import reevaluate
 from capplan.profiles.store import StoredProfile, load_profile
 from capplan.reporting.plan_file import load_plan
 from capplan.reporting.prompts_text import prompts_verdict
+from capplan.schema.cells import DraftSampling
 from capplan.schema.difference import Interval, PromptComparison, PromptFigure, PromptWorth
 from capplan.schema.plan import Plan, PlanOption, PlanRequest
-from capplan.schema.profile import DraftSampling
 from capplan.schema.quantity import Quantity
 
 DEFAULT_LENGTH = 3

@@ -25,7 +25,7 @@ from capplan.estimate.controllers import (
 )
 from capplan.estimate.traced_requests import TracedRequests
 from capplan.estimate.variable_length import clairvoyant
-from capplan.schema.profile import DraftSampling
+from capplan.schema.cells import DraftSampling
 from capplan.schema.schedule import ControllerResult
 
 CONTROLLERS = ("fixed", "guide", "schedule", "confidence", "clairvoyant")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from capplan.api.observed import split_observed, with_observed
@@ -97,15 +98,11 @@ def _resolved(
 
     known_drafts = {machine.evidence.draft_id for machine in machines}
     known_drafts |= {pairing.draft for pairing in catalog.pairings}
-    prices = {
-        key if key == "profile" else catalog.gpu(key).id: usd
-        for key, usd in request.gpu_price_usd_per_hour.items()
-    }
     known_providers = sorted({row.provider for row in catalog.prices})
     tiers = _known_tiers(catalog)
     return request.model_copy(
         update={
-            "targets": tuple(target_id(name) for name in request.targets),
+            "targets": tuple(dict.fromkeys(map(target_id, request.targets))),
             "services": tuple(
                 _with_target(one, target_id(one.target)) if one.target is not None else one
                 for one in request.services
@@ -116,9 +113,23 @@ def _resolved(
                 resolve(name, known_providers, "provider") for name in request.providers
             ),
             "price_tiers": tuple(resolve(name, tiers, "tier") for name in request.price_tiers),
-            "gpu_price_usd_per_hour": prices,
+            "gpu_price_usd_per_hour": _prices_by_id(request, catalog),
         }
     )
+
+
+def _prices_by_id(request: PlanRequest, catalog: Catalog) -> dict[str, Decimal]:
+    """Return the prices stated by GPU; two of the same GPU, named differently, are refused."""
+    prices: dict[str, Decimal] = {}
+    for key, usd in request.gpu_price_usd_per_hour.items():
+        gpu = key if key == "profile" else catalog.gpu(key).id
+        if gpu in prices:
+            raise RequestError(
+                f"Two prices are stated for {gpu}: {prices[gpu]:f} and {usd:f} USD an hour.",
+                "Keep one of them.",
+            )
+        prices[gpu] = usd
+    return prices
 
 
 def _with_target(one: NamedWorkload, target: str) -> NamedWorkload:

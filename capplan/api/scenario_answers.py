@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from capplan.api.what_if import WhatIfRow, whatif
@@ -12,9 +11,10 @@ from capplan.facts.catalog import Catalog
 from capplan.planning.pricing import Load
 from capplan.planning.scenarios import ScenarioGrid
 from capplan.planning.sensitivity import MOVED, combinations, why_not_moved
+from capplan.planning.swings import swing, swing_order
 from capplan.profiles.calibration_file import StoredCalibration
 from capplan.profiles.store import StoredProfile
-from capplan.schema.answers import Cell, Scenarios, Sensitivity, SensitivityEnd, SensitivityRow
+from capplan.schema.answers import Cell, Scenarios, Sensitivity, SensitivityEnd
 from capplan.schema.plan import Plan, PlanRequest
 
 _SAME = 1e-6
@@ -55,11 +55,11 @@ def sensitivity(
             _moved_end(request, name, factor, base, given)
             for factor in (1.0 - move_by, 1.0 + move_by)
         )
-        rows.append(_swing(name, less, more))
+        rows.append(swing(name, less, more))
     tornado = Sensitivity(
         moved_by=move_by,
         base=_end(1.0, base, base, within=base.feasible),
-        rows=tuple(sorted(rows, key=_order)),
+        rows=tuple(sorted(rows, key=swing_order)),
         left_out=tuple(left_out),
     )
     return tornado, _differs(plan, base)
@@ -110,27 +110,6 @@ def _words(row: WhatIfRow) -> str:
         name = (row.draft or row.method or "").rsplit("/", 1)[-1]
         drafted = f"{name} N={row.num_speculative_tokens}"
     return f"{drafted}, {row.replicas} x TP{row.tensor_parallel} {row.gpu}, {row.provider}"
-
-
-def _swing(name: str, less: SensitivityEnd, more: SensitivityEnd) -> SensitivityRow:
-    def distance(one: float | None, other: float | None) -> float | None:
-        return None if one is None or other is None else abs(other - one)
-
-    million = less.usd_per_million_output_tokens, more.usd_per_million_output_tokens
-    return SensitivityRow(
-        factor_name=name,
-        less=less,
-        more=more,
-        swing_usd_per_month=distance(less.usd_per_month, more.usd_per_month),
-        swing_usd_per_million_output_tokens=distance(*million),
-    )
-
-
-def _order(row: SensitivityRow) -> tuple[float, float]:
-    """Sort by the month's dollars; what has no figure at one end moves it most of all."""
-    swings = row.swing_usd_per_month, row.swing_usd_per_million_output_tokens
-    month, million = (-math.inf if one is None else -round(one, 6) for one in swings)
-    return month, million
 
 
 def _differs(plan: Plan, base: WhatIfRow) -> tuple[str, ...]:

@@ -70,7 +70,8 @@ def asked_load(wishes: ScheduleWishes, largest: int, what: str) -> tuple[Floats,
             f"{wishes.mean_batch:g} requests at once on average; {what} is {largest}.",
             "Plan more replicas, or measure larger batches: capplan profile --batch B.",
         )
-    words = f"{wishes.mean_batch:g} requests at once on average, Poisson"
+    noun = "request" if wishes.mean_batch == 1 else "requests"
+    words = f"{wishes.mean_batch:g} {noun} at once on average, Poisson"
     return poisson_load(wishes.mean_batch, largest), words
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from capplan.errors import ProfileError
 from capplan.estimate.evidence import ProfileEvidence, evidence_from_profile
 from capplan.estimate.length_times import round_times
+from capplan.estimate.request_lengths import RequestKind
 from capplan.estimate.serving_acceptance import AcceptedLengths
 from capplan.estimate.serving_clocks import StepClock
 from capplan.estimate.serving_profile import profile_acceptance, profile_clock
@@ -33,6 +34,12 @@ class Machine:
         Mean lengths that its source was made with.
     requests_per_s
         Load that it was planned for, at all replicas; None for a profile.
+    prefix_hit_share
+        Share of every prompt that a prefix cache holds, as it was planned with.
+    kinds
+        What the lengths of requests are drawn from; empty where only the means are known.
+    longest_request
+        Tokens of the longest request that its engine is launched for; None where nothing says.
     """
 
     origin: str
@@ -51,6 +58,9 @@ class Machine:
     first_token_overhead_s: float
     requests_per_s: float | None
     notes: tuple[str, ...]
+    prefix_hit_share: float = 0.0
+    kinds: tuple[RequestKind, ...] = ()
+    longest_request: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,7 @@ class MachineWishes:
     lengths: tuple[int, ...] = ()
     max_num_seqs: int | None = None
     longest_request: int | None = None
+    prefix_hit_share: float | None = None
 
 
 def machine_of_profile(stored: StoredProfile, wishes: MachineWishes) -> Machine:

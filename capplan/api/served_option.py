@@ -9,19 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.api.plans import plan_inputs, ranked_option
+from capplan.api.served_lengths import kinds_of_plan, typical_longest
 from capplan.api.served_machine import Machine, MachineWishes
+from capplan.deploy.from_option import longest_request
+from capplan.errors import RequestError
+from capplan.estimate.acceptance_mix import token_shares
 from capplan.estimate.serving_acceptance import accepted_from_curve
 from capplan.estimate.serving_clocks import PrefillTimes, tabulated_clock
 from capplan.planning.inputs import PlanInputs
 from capplan.planning.length_grid import evaluate_option
 from capplan.profiles.calibration_file import StoredCalibration
 from capplan.profiles.store import StoredProfile
+from capplan.schema.pairing import Method
 from capplan.schema.plan import Plan, PlanOption, PlanRequest, Tier
+from capplan.schema.workload import Workload, mean_temperature
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _CONTEXTS = 5
+_LEAST_COMPUTED = 1e-9
+"""Share of a prompt; a cache that is said to hold all of it is refused later."""
 _TTFT_NOTE = (
     "Times to first token: 140 published rows, simulated with their own clients, were 28 % off on "
     "average (18 % in the median; docs/method/serving-simulation.md)."
@@ -43,24 +51,24 @@ def machine_of_plan(
         If the facts and profiles at hand do not hold what the plan was made with.
     """
     option = ranked_option(plan, rank or 1)
-    request, inputs = plan_inputs(plan.request, profiles, calibrations=calibrations)
-    changed = {
-        name: value
-        for name, value in (("temperature", wishes.temperature), ("task", wishes.task))
-        if value is not None
-    }
     longest_n = max(wishes.lengths or (option.num_speculative_tokens,))
+    if option.method is Method.NONE and longest_n:
+        raise RequestError(
+            f"Option {option.id} drafts nothing: N = {longest_n} is no way to run it.",
+            "Choose an option that speculates (--option RANK), or N = 0.",
+        )
+    request, inputs = plan_inputs(plan.request, profiles, calibrations=calibrations)
     request = request.model_copy(
         update={
-            "workload": request.workload.model_copy(update=changed),
+            "workload": _asked(request.workload, wishes),
             "max_num_speculative_tokens": max(longest_n, 1),
         }
     )
     work = request.workload
-    longest = wishes.longest_request or work.prompt_tokens + work.output_tokens
+    longest = wishes.longest_request or typical_longest(work)
     max_num_seqs = wishes.max_num_seqs or option.max_concurrency
     rounds = _OptionRounds.of(option, inputs, request, longest)
-    prefill, outside_s = _plan_prefill(option, inputs, request, rounds)
+    prefill, outside_s = _plan_prefill(option, inputs, request)
     clock = tabulated_clock(
         rounds.seconds,
         max_batch=max_num_seqs,
@@ -85,6 +93,48 @@ def machine_of_plan(
         first_token_overhead_s=outside_s,
         requests_per_s=_planned_requests_per_s(plan.request, option),
         notes=(f"Step times: {option.tier_note}.", _TTFT_NOTE),
+        prefix_hit_share=work.prefix_cache_hit_rate,
+        kinds=kinds_of_plan(plan),
+        longest_request=longest_request(option, work, inputs.target(option.target).max_context),
+    )
+
+
+def _asked(work: Workload, wishes: MachineWishes) -> Workload:
+    """Return the workload with what is asked of it; of a mix, every part is asked it."""
+    stated = {
+        name: value
+        for name, value in (("temperature", wishes.temperature), ("task", wishes.task))
+        if value is not None
+    }
+    changed: dict[str, object] = dict(stated)
+    if work.mix and stated:
+        mix = tuple(part.model_copy(update=stated) for part in work.mix)
+        changed = {"mix": mix, "temperature": mean_temperature(mix)}
+    if wishes.prefix_hit_share is not None:
+        changed["prefix_cache_hit_rate"] = wishes.prefix_hit_share
+    return work.model_copy(update=changed)
+
+
+def _alike(work: Workload, context: float) -> Workload:
+    """Return requests that are all alike, whose steps have this context on average.
+
+    One token of prompt to a long answer: hardly any time of others' prompts is shared out among
+    the tokens. Parts of a mix keep their shares of the tokens.
+    """
+    shares = token_shares(work).tolist() if work.mix else []
+    parts = [
+        part.model_copy(update={"share": share, "output_tokens": None})
+        for part, share in zip(work.mix, shares, strict=True)
+    ]
+    return work.model_copy(
+        update={
+            "prompt_tokens": 1,
+            "output_tokens": max(2, round(2 * (context - 1))),
+            "prompt_lengths": None,
+            "output_lengths": None,
+            "length_correlation": 0.0,
+            "mix": tuple(parts),
+        }
     )
 
 
@@ -112,26 +162,22 @@ class _OptionRounds:
         cls, option: PlanOption, inputs: PlanInputs, request: PlanRequest, longest: int
     ) -> _OptionRounds:
         contexts = np.linspace(2.0, max(float(longest), 4.0), _CONTEXTS)
-        plain_s, round_s = [], []
-        grid = evaluate_option(option, inputs, request).grid
-        for context in contexts:
-            # One token of prompt to a long answer: the mean context is as wanted, and hardly any
-            # time of others' prompts is shared out among the tokens.
-            pure = {"prompt_tokens": 1, "output_tokens": max(2, round(2 * (context - 1)))}
-            at = request.model_copy(update={"workload": request.workload.model_copy(update=pure)})
-            grid = evaluate_option(option, inputs, at).grid
-            plain_s.append(grid.baseline_tpot_s[0, 0])
-            round_s.append(grid.tpot_s[0] * grid.tokens_per_round[:, None])
-        drafts = bool(grid.lengths[0])
-        tokens = (1.0, *grid.tokens_per_round.tolist()) if drafts else (1.0,)
-        batched = float(np.ravel(grid.memory.max_num_batched_tokens)[0])
+        alike = [
+            request.model_copy(update={"workload": _alike(request.workload, context)})
+            for context in contexts
+        ]
+        grids = [evaluate_option(option, inputs, pure).grid for pure in alike]
+        one = grids[0]
+        drafts = bool(one.lengths[0])
         return cls(
             tuple(contexts.tolist()),
-            grid.batches,
-            tuple(plain_s),
-            tuple(round_s) if drafts else (),
-            tokens,
-            batched,
+            one.batches,
+            tuple(grid.baseline_tpot_s[0, 0] for grid in grids),
+            tuple(grid.tpot_s[0] * grid.tokens_per_round[:, None] for grid in grids)
+            if drafts
+            else (),
+            (1.0, *one.tokens_per_round.tolist()) if drafts else (1.0,),
+            float(np.ravel(one.memory.max_num_batched_tokens)[0]),
         )
 
     def seconds(self, batches: Integers, n: int, context: float) -> Floats:
@@ -143,20 +189,18 @@ class _OptionRounds:
 
 
 def _plan_prefill(
-    option: PlanOption, inputs: PlanInputs, request: PlanRequest, rounds: _OptionRounds
+    option: PlanOption, inputs: PlanInputs, request: PlanRequest
 ) -> tuple[PrefillTimes, float]:
     """Return what prompts take, and what of a first token lies outside the engine's steps.
 
-    Read off the evaluated option: what others' prompts add to a token at its largest batch, and
-    how much longer a prompt takes by itself.
+    Read off the evaluated option: what others' prompts add to a token, and how much longer a
+    prompt takes by itself. Where prompts vary both are means over them.
     """
     work = request.workload
     grid = evaluate_option(option, inputs, request).grid
-    context = work.prompt_tokens + work.output_tokens / 2.0
-    largest = len(grid.batches) - 1
-    decode_s = np.interp(context, rounds.contexts, [row[largest] for row in rounds.plain_s])
-    added_s = float(grid.baseline_tpot_s[0, 0, largest] - decode_s)
-    beside_s = max(added_s, 0.0) * work.output_tokens / (grid.batches[largest] - 1.0)
+    beside_s = float(grid.prompt_share_s[0, 0, 0]) * work.output_tokens
     outside_s = 0.0 if option.tier is Tier.PROFILED else inputs.engine.first_token_s
     alone_s = float(grid.ttft_s[0, 0, 0]) - outside_s - beside_s
-    return PrefillTimes(beside_s / work.prompt_tokens, max(alone_s, 0.0)), outside_s
+    # what a cache holds is not computed, and what is left attends to all of it
+    computed = work.prompt_tokens * max(1.0 - work.prefix_cache_hit_rate, _LEAST_COMPUTED)
+    return PrefillTimes(beside_s / computed, max(alone_s, 0.0)), outside_s

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.api.adaptive import read_source
+from capplan.api.served_lengths import correlation_of, described_lengths, traffic_of
 from capplan.api.served_machine import Machine, MachineWishes, machine_of_profile
 from capplan.api.served_option import machine_of_plan
 from capplan.api.serving_wishes import ServingWishes
@@ -17,7 +18,7 @@ from capplan.estimate.serving_capacity import capacity_requests_per_s
 from capplan.estimate.serving_limits import EngineLimits
 from capplan.estimate.serving_results import SimulatedLoad
 from capplan.estimate.serving_simulation import simulate_load
-from capplan.estimate.serving_traffic import Traffic, traffic
+from capplan.estimate.serving_traffic import Traffic
 from capplan.profiles.calibration_file import StoredCalibration
 from capplan.profiles.store import StoredProfile
 from capplan.schema.plan import Plan
@@ -69,7 +70,12 @@ def simulate_serving(
     wishes = wishes or ServingWishes()
     found = source if isinstance(source, StoredProfile | Plan) else read_source(source)
     asked = MachineWishes(
-        wishes.temperature, wishes.task, wishes.lengths, wishes.max_num_seqs, _longest(wishes)
+        wishes.temperature,
+        wishes.task,
+        wishes.lengths,
+        wishes.max_num_seqs,
+        _longest(wishes),
+        wishes.prefix_hit_share,
     )
     if isinstance(found, StoredProfile):
         if rank is not None:
@@ -89,14 +95,11 @@ def _longest(wishes: ServingWishes) -> int | None:
 def _simulated(
     machine: Machine, wishes: ServingWishes, on_progress: Progress | None
 ) -> ServingLoad:
-    load = traffic(
-        wishes.requests,
-        machine.prompt_tokens if wishes.prompt_tokens is None else wishes.prompt_tokens,
-        machine.output_tokens if wishes.output_tokens is None else wishes.output_tokens,
-        prefix_hit_share=wishes.prefix_hit_share,
-        seed=wishes.seed,
-    )
+    cached = wishes.prefix_hit_share
+    cached = machine.prefix_hit_share if cached is None else cached
     ranges = _ranges(machine, wishes)
+    longest_n = max(n for _, _, n in ranges)
+    load, cut = traffic_of(machine, wishes, longest_n, cached)
     limits, notes = _limits(machine, wishes, load, ranges)
     most = capacity_requests_per_s(load, limits, machine.clock, machine.accepted, seed=wishes.seed)
     capacity = most * machine.replicas
@@ -114,6 +117,7 @@ def _simulated(
         )
         served.append(_at_rate(run, rate, capacity, machine.replicas))
     mean_output = float(load.output_tokens.mean())
+    prompts, outputs = described_lengths(machine, wishes, load)
     return ServingLoad(
         origin=machine.origin,
         target=machine.target,
@@ -127,13 +131,16 @@ def _simulated(
         kv_tokens=limits.kv_tokens,
         mean_prompt_tokens=float(load.prompt_tokens.mean()),
         mean_output_tokens=mean_output,
-        prefix_hit_share=wishes.prefix_hit_share,
+        prompt_lengths=prompts,
+        output_lengths=outputs,
+        length_correlation=correlation_of(load),
+        prefix_hit_share=cached,
         capacity_requests_per_s=capacity,
         capacity_output_tokens_per_s=capacity * mean_output,
         requests=load.count,
         seed=wishes.seed,
         rates=tuple(served),
-        notes=(*machine.notes, *notes),
+        notes=(*machine.notes, *cut, *notes),
     )
 
 
@@ -196,6 +203,8 @@ def _progress(
 
 def _at_rate(run: SimulatedLoad, rate: float, capacity: float, replicas: int) -> LoadAtRate:
     tpot_s = run.tpot_s
+    # where the queue grows, requests come in a rush, and what is served shows after it
+    steady = run.steady if rate < capacity else run.whole
     return LoadAtRate(
         requests_per_s=rate,
         share_of_capacity=rate / capacity,
@@ -203,10 +212,10 @@ def _at_rate(run: SimulatedLoad, rate: float, capacity: float, replicas: int) ->
         ttft=_latencies(run.ttft_s),
         tpot=_latencies(tpot_s) if len(tpot_s) else None,
         e2e=_latencies(run.e2e_s),
-        output_tokens_per_s=run.output_tokens_per_s * replicas,
-        utilisation=min(run.utilisation, 1.0),
-        mean_batch=run.mean_batch,
-        mean_queue=run.mean_queue,
+        output_tokens_per_s=steady.output_tokens_per_s * replicas,
+        utilisation=min(steady.utilisation, 1.0),
+        mean_batch=steady.mean_batch,
+        mean_queue=max(steady.mean_queue, 0.0),
         max_queue=run.engine.max_queue,
         preemptions=run.engine.preemptions,
         kv_peak_share=run.kv_peak_share,

@@ -19,9 +19,11 @@ class ServingWishes:
     rates_per_s
         Arrivals at all replicas together; empty takes ``shares`` of the capacity.
     prompt_tokens, output_tokens
-        One length, or observed lengths to draw from.
+        One length, or observed lengths to draw from: prompt and answer of a request together
+        where they are as many. Unless stated, a plan's lengths are drawn from the distributions
+        that its workload knows, and a profile's are the means of what it traced.
     prefix_hit_share
-        Share of every prompt that a prefix cache holds.
+        Share of every prompt that a prefix cache holds; a plan's own unless stated.
     num_speculative_tokens
         N of every batch.
     schedule
@@ -34,7 +36,7 @@ class ServingWishes:
     shares: tuple[float, ...] = DEFAULT_SHARES
     prompt_tokens: int | Sequence[int] | None = None
     output_tokens: int | Sequence[int] | None = None
-    prefix_hit_share: float = 0.0
+    prefix_hit_share: float | None = None
     num_speculative_tokens: int | None = None
     schedule: tuple[tuple[int, int, int], ...] = ()
     max_num_seqs: int | None = None

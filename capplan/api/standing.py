@@ -6,6 +6,7 @@ from capplan.api.plans import plan_inputs, recommend
 from capplan.api.speed_change import SpeedPoint
 from capplan.errors import RequestError
 from capplan.estimate.evidence import ProfileEvidence
+from capplan.planning.part_plans import PartPlan, part_plans
 from capplan.planning.plan_difference import bill_usd
 from capplan.planning.reevaluation import Reevaluated, reevaluate
 from capplan.profiles.store import StoredProfile
@@ -32,6 +33,15 @@ def planned_option(plan: Plan) -> PlanOption:
             "Give a plan that found one: capplan recommend ... -o plan.json",
         )
     return plan.options[0]
+
+
+def plan_for(plan: Plan, stored: StoredProfile) -> PartPlan:
+    """Return what a profile can say something of: the plan, or the largest part on its LLM."""
+    if plan.fleet is None or not plan.options:
+        return PartPlan((), plan)
+    target = stored.profile.target.spec.id
+    parts = [part for part in part_plans(plan) if part.option.target == target]
+    return max(parts, key=lambda part: part.option.usd_per_month.mid, default=PartPlan((), plan))
 
 
 def plan_point(plan: Plan, evidence: ProfileEvidence) -> SpeedPoint | None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import median
 
-from capplan.advice.serving_rules import FEW_DRAFTS, notices_for
+from capplan.advice.serving_rules import notices_for
+from capplan.advice.speculation_rules import FEW_DRAFTS
 from capplan.api.expecting import Expectation
 from capplan.errors import CapplanError, MetricsError, ServerError
 from capplan.profiles.counter_checks import speculation_of
@@ -84,7 +85,8 @@ class Watcher:
         figures = tuple(
             self._completed(window, max(now_s - began_s, 1e-9), now_s) for window in windows
         )
-        works = any(one.output_tokens or one.drafts for one in figures)
+        # TensorRT-LLM counts requests, and neither tokens nor drafts unless told to
+        works = any(one.output_tokens or one.drafts or one.requests_per_s for one in figures)
         notices = tuple(notice for one in figures for notice in self._notices(one) if works)
         return self._said("up" if works else "idle", " ".join(scrape.notes), figures, notices)
 

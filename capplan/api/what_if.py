@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from capplan.api.collecting import paused_collection
 from capplan.api.plans import plan_inputs
+from capplan.economics.decimals import without_noise
 from capplan.errors import MissingPackageError
 from capplan.estimate.traffic import peak_to_mean
 from capplan.facts.catalog import Catalog
@@ -179,7 +180,7 @@ def _row(
         instance=offer.instance,
         region=offer.region,
         purchase=offer.purchase.value,
-        usd_per_month=choice.usd_month,
+        usd_per_month=without_noise(choice.usd_month),
         usd_per_million_output_tokens=choice.usd_per_million * to_mean,
         tpot_ms=choice.tpot_s * MS_PER_S,
         speedup=choice.speedup,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from capplan.errors import RequestError
 from capplan.estimate import request_trace as traced
+from capplan.estimate.acceptance_mix import shares_in_proportion
 from capplan.estimate.merged_traffic import merged
 from capplan.estimate.traffic import mean_requests_per_s
 from capplan.estimate.traffic_figures import (
@@ -23,6 +24,8 @@ from capplan.units import SECONDS_PER_HOUR
 from capplan.workloads.trace_file import ReadTrace, TraceOptions, is_trace, read_trace
 from capplan.workloads.workload_file import read_workload_file, write_workload_file
 
+_REPEATED_SHARE = 0.01
+"""Chance makes a few alike where times are whole seconds."""
 Change = Callable[[Workload], Workload]
 
 
@@ -71,7 +74,13 @@ def understand(
         raise RequestError(
             f"Two services are named {twice[0]!r}.", "Rename a file, or a service in it."
         )
-    return _together(tuple(found))
+    report = _together(tuple(found))
+    return report.model_copy(update={"notes": (*_notes_on_mixes(found), *report.notes)})
+
+
+def _notes_on_mixes(services: Sequence[ServiceReport]) -> list[str]:
+    found = ((one.name, shares_in_proportion(one.workload)) for one in services)
+    return [f"{name}: {said}" for name, said in found if said]
 
 
 def _read(
@@ -190,8 +199,20 @@ def _notes(read: ReadTrace, window: str) -> list[str]:
         notes.append(
             f"{read.failed:,} requests wrote no token (failed or refused); they are in no figure"
         )
+    if read.contradicting:
+        have = "row has" if read.contradicting == 1 else "rows have"
+        notes.append(
+            f"{read.contradicting:,} {have} a total that is not prompt + output: which of the "
+            "three is wrong nobody knows, so they are in no figure"
+        )
     if read.unsorted:
         notes.append("the file was not in the order of arrival; it was sorted")
+    repeated = traced.repeated_requests(trace)
+    if repeated > _REPEATED_SHARE * len(trace.seconds):
+        notes.append(
+            f"{repeated:,} requests have the very time and lengths of another: where the file "
+            "holds rows twice, the rate is too high"
+        )
     if trace.span_s < WINDOWS_S[window]:
         notes.append(f"the trace is shorter than {window}: no peak is known")
     if traced.hour_of_day_weights(trace) is None:

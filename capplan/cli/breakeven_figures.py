@@ -9,7 +9,15 @@ from typing import Any
 
 import click
 
-from capplan.cli.numbers import MonthHours, Number, Ratio, Share
+from capplan.cli.numbers import (
+    THROUGHPUT,
+    TOKENS,
+    USD_A_MONTH,
+    USD_AN_HOUR,
+    MonthHours,
+    Ratio,
+    Share,
+)
 from capplan.economics.bill import MONTH_HOURS, rent_usd
 from capplan.economics.breakeven import compare_with_api
 from capplan.economics.decimals import exact
@@ -17,10 +25,8 @@ from capplan.schema.price import ApiComparison, ApiPrice
 from capplan.units import SECONDS_PER_HOUR
 
 _OPTIONS = (
-    click.option(
-        "--usd-per-month", type=Number("bill"), help="Without a plan: the whole GPU bill."
-    ),
-    click.option("--usd-per-hour", type=Number("price"), help="Or USD an hour of one whole node."),
+    click.option("--usd-per-month", type=USD_A_MONTH, help="Without a plan: the whole GPU bill."),
+    click.option("--usd-per-hour", type=USD_AN_HOUR, help="Or USD an hour of one whole node."),
     click.option("--nodes", type=click.IntRange(1), help="How many of it.  [default: 1]"),
     click.option(
         "--hours-per-month", type=MonthHours(), help="Hours paid for in a month.  [default: 730]"
@@ -29,17 +35,17 @@ _OPTIONS = (
         "--output-tokens-per-month",
         "--tokens-per-month",
         "output_tokens_per_month",
-        type=Number("token count"),
-        help="Output tokens that are needed.",
+        type=TOKENS,
+        help="Output tokens that are needed: 2e9, 2B, 500M.",
     ),
     click.option(
         "--capacity-tokens-per-month",
-        type=Number("token count"),
+        type=TOKENS,
         help="Output tokens that those GPUs can make at most.",
     ),
     click.option(
         "--output-tokens-per-s",
-        type=Number("throughput"),
+        type=THROUGHPUT,
         help="Or what they make when busy, all nodes together.",
     ),
     click.option(

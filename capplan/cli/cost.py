@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from capplan.cli.cost_text import cost_json, cost_text
-from capplan.cli.numbers import MonthHours, Number, Share
+from capplan.cli.numbers import THROUGHPUT, USD, USD_AN_HOUR, MonthHours, Share
 from capplan.economics.bill import Tariff, monthly_bill, node_hours, spread_usd_per_hour
 from capplan.economics.decimals import exact
 from capplan.economics.tokens import TokenPrices, token_prices, utilisation_curve
@@ -25,7 +25,7 @@ Examples:
 
 
 @click.command("cost", epilog=_EXAMPLES)
-@click.option("--usd-per-hour", type=Number("price"), help="USD an hour of one whole node.")
+@click.option("--usd-per-hour", type=USD_AN_HOUR, help="USD an hour of one whole node.")
 @click.option("--nodes", type=click.IntRange(1), default=1, show_default=True, help="How many.")
 @click.option(
     "--gpus-per-node",
@@ -47,12 +47,12 @@ Examples:
 @click.option("--term-months", type=click.IntRange(1), help="A reservation of so many months.")
 @click.option(
     "--upfront-usd",
-    type=Number("amount"),
+    type=USD,
     help="Due on its first day for one node, besides --usd-per-hour if any.",
 )
-@click.option("--output-tokens-per-s", type=Number("throughput"), help="Of all nodes, when busy.")
-@click.option("--input-tokens-per-s", type=Number("throughput"), help="Prompt tokens of that run.")
-@click.option("--total-tokens-per-s", type=Number("throughput"), help="Or prompt and output.")
+@click.option("--output-tokens-per-s", type=THROUGHPUT, help="Of all nodes, when busy.")
+@click.option("--input-tokens-per-s", type=THROUGHPUT, help="Prompt tokens of that run.")
+@click.option("--total-tokens-per-s", type=THROUGHPUT, help="Or prompt and output.")
 @click.option(
     "--utilisation",
     type=Share(above_zero=True),

@@ -9,7 +9,7 @@ from typing import Any
 
 from capplan.reporting import formatting as fmt
 
-_TINY = Decimal("0.000001")
+_CENT, _TINY = Decimal("0.01"), Decimal("0.000001")
 _LABELS = {
     "usd_per_million_output": "a million output tokens (prompts free)",
     "usd_per_million_input": "a million prompt tokens (answers free)",
@@ -33,10 +33,10 @@ def _bill(result: Mapping[str, Any]) -> list[str]:
     nodes, gpus = result["nodes"], result["gpus_per_node"]
     hours = f"{_plain(result['paid_hours_per_month'])} h"
     noun = "node" if nodes == 1 else "nodes"
-    price = f"{_usd(result['usd_per_node_hour'])} USD/h"
+    price = f"{_price(result['usd_per_node_hour'])} USD/h"
     lines = [f"{_usd(result['usd_per_month'])} USD a month: {nodes:,} {noun} x {hours} x {price}"]
     if gpus > 1:
-        lines.append(f"  {gpus} GPUs a node: {_usd(result['usd_per_gpu_hour'])} USD a GPU-hour")
+        lines.append(f"  {gpus} GPUs a node: {_price(result['usd_per_gpu_hour'])} USD a GPU-hour")
     idle = nodes * gpus - result["gpus_in_use"]
     if idle:
         usd = _usd(result["usd_per_month_by_line"]["idle_gpus"])
@@ -63,7 +63,7 @@ def _tokens(result: Mapping[str, Any]) -> list[str]:
     used = fmt.fine_percent(float(result["utilisation"]))
     lines = [f"At {used} utilisation, the whole bill over"]
     lines += [
-        f"  {fmt.number(float(usd), 4):>10} USD  {_LABELS[name]}"
+        f"  {_number(usd):>10} USD  {_LABELS[name]}"
         for name, usd in tokens.items()
         if usd is not None and (prompts or name == "usd_per_million_output")
     ]
@@ -71,7 +71,7 @@ def _tokens(result: Mapping[str, Any]) -> list[str]:
         lines.append("Each carries the whole bill: never add them up, but for the split pair.")
     lines.append("USD a million output tokens by utilisation:")
     lines += [
-        f"  {fmt.percent(float(share)):>6}  {fmt.number(float(usd), 4):>10}"
+        f"  {fmt.percent(float(share)):>6}  {_number(usd):>10}"
         for share, usd in result["usd_per_million_output_by_utilisation"].items()
     ]
     return lines
@@ -79,6 +79,17 @@ def _tokens(result: Mapping[str, Any]) -> list[str]:
 
 def _plain(hours: Decimal) -> str:
     return f"{float(hours):,.10g}"
+
+
+def _number(usd: Decimal) -> str:
+    """Return a price of tokens; of one too small for decimals its figures."""
+    return f"{usd:.3g}" if 0 < usd < _TINY else fmt.number(float(usd), 4)
+
+
+def _price(usd: Decimal) -> str:
+    """Return a price of an hour with what it has beyond cents: the bill is its product."""
+    shown = usd.quantize(_TINY)
+    return _usd(usd) if shown == shown.quantize(_CENT) else f"{shown.normalize():,f}"
 
 
 def _usd(amount: Decimal) -> str:

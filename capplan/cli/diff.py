@@ -76,7 +76,8 @@ def command(
 
     Of profiles: acceptance, step times, speedup, memory, versions, the check of the text. A
     figure is called changed only where its interval leaves out no change; the intervals hold for
-    all figures together. Of plans: the bill, cause by cause, to the cent.
+    all figures together. Of plans: the bill, cause by cause, to the cent; of plans of several
+    services each cause with the services that it is about.
     """
     from capplan.api.comparing import DiffWishes, diff
     from capplan.reporting.diff_text import render_diff

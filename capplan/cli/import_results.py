@@ -68,7 +68,7 @@ def command(files: tuple[Path, ...], **options: Any) -> int:
     results = import_results(files, before=options["before"], known=_known(options))
     _show(results, options["fmt"])
     for name, error in results.left_out.items():
-        click.echo(f"Left out {name}: of no known format ({error.args[0]})", err=True)
+        click.echo(f"Left out {name}: {error.message}", err=True)
     for name, failure in results.failures.items():
         say_error(f"Error: {name}: {failure.message}", failure.remedy)
     if options["output"] is not None and results.observations:

@@ -68,14 +68,21 @@ class _Step:
     type=click.FloatRange(min=0, max=2, min_open=True),
     help="Of the capacity, instead of rates; repeatable. Default 0.3, 0.6, 0.9.",
 )
-@click.option("--prompt-tokens", type=click.IntRange(min=1), help="Default: the file's own.")
-@click.option("--output-tokens", type=click.IntRange(min=1), help="Default: the file's own.")
+@click.option(
+    "--prompt-tokens",
+    type=click.IntRange(min=1),
+    help="Of every request. Default: drawn as the plan's workload states; a profile's mean.",
+)
+@click.option(
+    "--output-tokens",
+    type=click.IntRange(min=1),
+    help="Of every request. Default: drawn as the plan's workload states; a profile's mean.",
+)
 @click.option(
     "--prefix-hit",
     "prefix_hit_share",
     type=click.FloatRange(0, 1, max_open=True),
-    default=0.0,
-    help="Share of every prompt that a prefix cache holds.",
+    help="Share of every prompt that a prefix cache holds; default: the plan's own, else 0.",
 )
 @click.option(
     "--length",
@@ -106,7 +113,7 @@ class _Step:
     show_default=True,
     help="To simulate at each rate.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of arrivals and drafts.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of all that is random.")
 @plan_options
 @to_file_options
 def command(

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import click
 
 from capplan.cli.numbers import TokenCount
-from capplan.schema.memory import KvDtype
+from capplan.schema.memory import VERSION, KvDtype
 from capplan.schema.pairing import Method
 from capplan.units import BYTES_PER_GIB
 
@@ -41,6 +41,12 @@ def _measured_options(command: Callable[..., Any]) -> Callable[..., Any]:
         flag = f"--{name.replace('_', '-')}-gib"
         command = click.option(flag, type=click.FloatRange(min=0), help=text)(command)
     return command
+
+
+def _version(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not VERSION.fullmatch(value):
+        raise click.BadParameter(f"{value!r} is no version such as 0.11 or 0.33.0.")
+    return value
 
 
 @click.command("memory", epilog=_EXAMPLES)
@@ -94,7 +100,7 @@ def _measured_options(command: Callable[..., Any]) -> Callable[..., Any]:
     type=click.Choice(get_args(KvDtype)),
     default="auto",
     show_default=True,
-    help="Of the KV cache; auto is 16 bits.",
+    help="Of the KV cache; auto is what the checkpoint asks for, else 16 bits.",
 )
 @click.option(
     "--prefix-caching/--no-prefix-caching",
@@ -103,7 +109,12 @@ def _measured_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--prompt-tokens", type=click.IntRange(min=1), help="Of the workload.")
 @click.option("--output-tokens", type=click.IntRange(min=1), help="Of the workload.")
-@click.option("--engine-version", metavar="X.Y", help="Version of vLLM; 0.33 by default.")
+@click.option(
+    "--engine-version",
+    metavar="X.Y",
+    callback=_version,
+    help="Version of vLLM; 0.33 by default.",
+)
 @_measured_options
 @click.option(
     "--format",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from capplan.cli.numbers import MonthHours, Number, Share
+from capplan.cli.numbers import MonthHours, Number, Share, Usd
 
 Command = Callable[..., Any]
 
@@ -25,7 +25,7 @@ _OPTIONS = (
     ),
     click.option(
         "--discount",
-        type=Share(),
+        type=Share(below_one=True),
         default="0",
         show_default=True,
         help="Your discount on prices on demand of tier list, price files included: 0.3 or 30%.",
@@ -44,7 +44,7 @@ _OPTIONS = (
     ),
     click.option(
         "--electricity-usd-per-kwh",
-        type=Number("price of electricity"),
+        type=Usd("price of electricity", per=("/kwh",)),
         help="Add electricity to prices stated with --gpu-price (hardware you own).",
     ),
     click.option(

@@ -10,26 +10,38 @@ from typing import Any, ClassVar
 import click
 from pydantic import ValidationError
 
-from capplan.economics.bill import LONGEST_MONTH_HOURS
+from capplan.economics.bill import LARGEST_BILL_USD, LONGEST_MONTH_HOURS
 from capplan.schema.price import ApiPrice
 from capplan.schema.provenance import Kind, Source
 
 UNITS_MS = {"ms": 1.0, "s": 1000.0, "": 1.0}
 UNITS_USD = {"": 1.0, "k": 1e3, "m": 1e6}
-UNITS_COUNT = {**UNITS_USD, "b": 1e9}
-UNITS_PER_S = {"": 1.0, "/s": 1.0, "/m": 1 / 60, "/min": 1 / 60, "/h": 1 / 3600}
+UNITS_COUNT = {**UNITS_USD, "b": 1e9, "t": 1e12}
+UNITS_PER_S = {"": 1.0, "/s": 1.0, "/m": 1 / 60, "/min": 1 / 60, "/h": 1 / 3600, "/day": 1 / 86400}
+UNITS_THROUGHPUT = {"": 1.0, "k": 1e3, "m": 1e6, "/s": 1.0, "tokens/s": 1.0, "tok/s": 1.0}
 
 _NUMBER = re.compile(r"\s*([-+0-9.,_eE]+|[-+]?nan|[-+]?inf)\s*([a-z/]*)\s*")
 _GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
-_CURRENCY = re.compile(r"[€£¥]|\b(eur|gbp|jpy|cny|inr|chf)\b|(?<=\d)(eur|gbp|jpy|cny|inr|chf)\b")
+_CURRENCY = re.compile(r"[€£¥₹]|\b[a-z]{1,2}\$|(\b|(?<=\d))(eur|gbp|jpy|cny|inr|chf|cad|aud)\b")
+_DECIMAL_COMMA = re.compile(r"=[^,=]*\d,\d")
+_DOLLARS = re.compile(r"^(us)?\$\s*|^usd\s*|\s*(us)?\$$|\s*usd$")
 
 
 class Number(click.ParamType[float]):
     """A positive finite number, with a unit if the parameter has units."""
 
-    def __init__(self, name: str, units: dict[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        units: dict[str, float] | None = None,
+        *,
+        least: float = 0.0,
+        most: float = math.inf,
+    ) -> None:
         self.name = name
         self._units = units or {"": 1.0}
+        self._least, self._most = least, most
+        """Less or more is a slip of the unit."""
 
     def convert(
         self,
@@ -40,7 +52,7 @@ class Number(click.ParamType[float]):
         """Parse ``40``, ``40ms``, ``0.04s``, ``6/s`` ..."""
         if isinstance(value, float | int):
             return float(value)
-        match = _NUMBER.fullmatch(value.lower())
+        match = _NUMBER.fullmatch(self._bare(value.strip().lower()))
         known = ", ".join(unit for unit in self._units if unit)
         if match is None or match[2] not in self._units:
             hint = f" (units: {known})" if known else ""
@@ -56,7 +68,38 @@ class Number(click.ParamType[float]):
             self.fail(f"{value!r} is not a {self.name}", param, ctx)
         if not math.isfinite(number) or number <= 0:
             self.fail(f"{value!r} must be a positive, finite {self.name}", param, ctx)
+        if not self._least <= number <= self._most:
+            asked = f"expected {self._least:.0e} to {self._most:.0e}"
+            self.fail(f"{value!r}: {asked}; is its unit right?", param, ctx)
         return number
+
+    def _bare(self, text: str) -> str:
+        """Return what is left when signs that change nothing are taken off."""
+        return text
+
+
+class Usd(Number):
+    """An amount of US dollars: ``20000``, ``20k``, ``$20,000``, ``20,000 USD``."""
+
+    def __init__(
+        self, name: str, units: dict[str, float] | None = None, *, per: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(name, units, least=1e-9, most=float(LARGEST_BILL_USD))
+        self._per = per
+        """Ways to write the time that the parameter's own name states."""
+
+    def _bare(self, text: str) -> str:
+        for suffix in self._per:
+            text = text.removesuffix(suffix).strip()
+        return _DOLLARS.sub("", text)
+
+
+USD = Usd("dollar amount", UNITS_USD)
+USD_A_MONTH = Usd("dollar amount", UNITS_USD, per=("/month", "/mo", "a month", "per month"))
+USD_AN_HOUR = Usd("price", per=("/hour", "/hr", "/h", "an hour", "per hour"))
+TOKENS = Number("token count", UNITS_COUNT, least=1, most=1e18)
+THROUGHPUT = Number("throughput", UNITS_THROUGHPUT)
+RATE = Number("rate", UNITS_PER_S, least=1e-9, most=1e9)
 
 
 class TokenCount(click.ParamType[int]):
@@ -109,7 +152,7 @@ class GpuPrice(click.ParamType[tuple[str, float]]):
             self.fail(
                 f"{value!r}: expected GPU=USD_PER_HOUR, as in h100-sxm-80gb=2.49", param, ctx
             )
-        return key, Number("price").convert(usd, param, ctx)
+        return key, USD_AN_HOUR.convert(usd, param, ctx)
 
 
 class Ratio(click.ParamType[Decimal]):
@@ -138,8 +181,8 @@ class Share(click.ParamType[Decimal]):
 
     name = "share"
 
-    def __init__(self, *, above_zero: bool = False) -> None:
-        self._above_zero = above_zero
+    def __init__(self, *, above_zero: bool = False, below_one: bool = False) -> None:
+        self._above_zero, self._below_one = above_zero, below_one
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -157,6 +200,8 @@ class Share(click.ParamType[Decimal]):
             self.fail(f"{value!r} is not between 0 and 1 (or 0% and 100%)", param, ctx)
         if self._above_zero and not share:
             self.fail(f"{value!r} must be above 0", param, ctx)
+        if self._below_one and share == 1:
+            self.fail(f"{value!r} must be below 1 (100%)", param, ctx)
         return share
 
 
@@ -176,8 +221,10 @@ class ApiPriceText(click.ParamType[ApiPrice]):
         """Parse exactly."""
         if isinstance(value, ApiPrice):
             return value
+        if _DECIMAL_COMMA.search(str(value)):
+            self.fail(f"{value!r}: write in=0.10, not in=0,10", param, ctx)
         parts = [part.strip().partition("=")[::2] for part in str(value).split(",")]
-        cells = dict(parts)
+        cells = {name.strip(): _DOLLARS.sub("", usd.strip().lower()) for name, usd in parts}
         if len(cells) < len(parts) or not {"in", "out"} <= set(cells) <= set(self._FIELDS):
             self.fail(f"{value!r}: expected in=USD,out=USD[,cached=USD]", param, ctx)
         try:

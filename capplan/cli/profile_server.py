@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from capplan.profiles.server_http import ServerAddress
     from capplan.schema.llm import LlmSpec
-    from capplan.schema.profile import Device, Draft
+    from capplan.schema.measured_setup import Device, Draft
 
 _LOOKUP = (2, 4)
 _ONLY_HERE = (
@@ -111,7 +111,7 @@ def _target(
 def _draft(options: dict[str, Any]) -> Draft | None:
     """Return how the server drafts, as far as it was said; counters do not tell."""
     from capplan.api.llms import load_llm
-    from capplan.schema.profile import EngineDraft, ModelDraft, NgramDraft, ProfiledLlm
+    from capplan.schema.measured_setup import EngineDraft, ModelDraft, NgramDraft, ProfiledLlm
 
     draft, method = options["draft"], options["method"]
     if method == "ngram":
@@ -128,7 +128,7 @@ def _draft(options: dict[str, Any]) -> Draft | None:
 
 def _device(gpu: str | None, count: int) -> Device:
     from capplan.facts.catalog import load_catalog
-    from capplan.schema.profile import Device
+    from capplan.schema.measured_setup import Device
 
     if gpu is None:
         return Device(kind="unknown", name="unknown")

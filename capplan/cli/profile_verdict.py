@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from capplan.errors import ProfileInvalidError
 from capplan.profiles.losslessness import CHECK
-from capplan.schema.profile import Profile, Stability
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Stability
 
 _CHECKS = (CHECK, "reported_log_probs")
 """What shows damage: the texts of two runs, or a server's reports against its own scoring."""

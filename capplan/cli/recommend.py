@@ -8,15 +8,7 @@ from typing import Any
 import click
 
 from capplan.cli.money_options import money_options
-from capplan.cli.numbers import (
-    UNITS_COUNT,
-    UNITS_MS,
-    UNITS_PER_S,
-    UNITS_USD,
-    GpuPrice,
-    Number,
-    Share,
-)
+from capplan.cli.numbers import RATE, TOKENS, UNITS_MS, USD_A_MONTH, GpuPrice, Number, Share
 from capplan.cli.output import chosen_format, deliver_plan, output_options
 
 _EXAMPLES = """\b
@@ -32,14 +24,16 @@ Examples:
       --format json -o plan.json
 """
 
-_USD = Number("dollar amount", UNITS_USD)
 _MS = Number("duration", UNITS_MS)
-_RATE = Number("rate", UNITS_PER_S)
 
 
 @click.command("recommend", epilog=_EXAMPLES)
 @click.option(
-    "--budget", "budget_usd", type=_USD, required=True, help="USD a month, at most: 20000 or 20k."
+    "--budget",
+    "budget_usd",
+    type=USD_A_MONTH,
+    required=True,
+    help="USD a month, at most: 20000 or 20k.",
 )
 @click.option("--target", "targets", multiple=True, help="LLM to serve; may be repeated.")
 @click.option("--draft", "drafts", multiple=True, help="Only these drafts.")
@@ -100,12 +94,12 @@ _RATE = Number("rate", UNITS_PER_S)
     type=click.Path(path_type=Path),
     help="Load from a workload file (YAML) or a trace (capplan workload shows it).",
 )
-@click.option("--rate", type=_RATE, help="Requests: 6/s, 300/min.")
+@click.option("--rate", type=RATE, help="Requests: 6/s, 300/min.")
 @click.option(
     "--tokens-per-month",
     "--output-tokens-per-month",
     "tokens_per_month",
-    type=Number("token count", UNITS_COUNT),
+    type=TOKENS,
     help="Output tokens a month: 2e9, 2B, 500M.",
 )
 @click.option(

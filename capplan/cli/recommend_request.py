@@ -40,6 +40,7 @@ def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile])
         _check_alone()
     if options["rate"] is not None and options["tokens_per_month"] is not None:
         raise click.UsageError("Give either --rate or --tokens-per-month, not both.")
+    _check_prices(options["gpu_prices"])
     if not profiles and any(key == "profile" for key, _ in options["gpu_prices"]):
         raise click.UsageError(
             "--gpu-price profile=USD prices the machine of a profile: add --profile FILE."
@@ -72,6 +73,14 @@ def build_request(options: Mapping[str, Any], profiles: Sequence[StoredProfile])
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise click.UsageError(f"{where}: {first['msg']}") from error
+
+
+def _check_prices(gpu_prices: Sequence[tuple[str, float]]) -> None:
+    """Refuse two prices of one GPU: only one of them would be heard."""
+    keys = [key for key, _ in gpu_prices]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise click.UsageError(f"--gpu-price states {key} {keys.count(key)} times: keep one.")
 
 
 _IN_THE_FILE = (

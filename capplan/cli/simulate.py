@@ -97,7 +97,7 @@ def command(
     from capplan.api.simulation import simulate
     from capplan.estimate.controllers import FeedbackRule
     from capplan.reporting.simulation_text import render_simulation
-    from capplan.schema.profile import DraftSampling
+    from capplan.schema.cells import DraftSampling
 
     wishes = SimulationWishes(
         controllers=controllers or _NAMES,

@@ -20,6 +20,7 @@ _EXAMPLES = examples(
     "what-if plan.json --spares 2",
     "what-if plan.json --spot-share 0.5 --spot-price 1.25 --interruption-overhead 0.05",
     "what-if plan.json --commit-share 0.7 --commit-price 1.90",
+    "what-if plan.json --service chat",
 )
 _SUFFIXES = {".json": "json", ".csv": "csv"}
 
@@ -43,7 +44,8 @@ def command(plan_file: Path, fmt: str | None, output: Path | None, **options: An
     """Ask what PLAN becomes in other circumstances.
 
     Without a question: what its bill hangs on, each assumption moved alone. Several questions may
-    be asked at once.
+    be asked at once. Of services on replicas of their own every answer is of the whole fleet: what
+    is asked applies to each of them, and dollars add up.
     """
     from capplan.api.answers import answer_what_if
     from capplan.cli.recommend_prices import chosen_catalog
@@ -62,6 +64,7 @@ def command(plan_file: Path, fmt: str | None, output: Path | None, **options: An
         catalog=chosen_catalog(options["price_files"], only=options["price_file_only"]),
         calibrations=[load_calibration(path) for path in options["calibrations"]],
         name=str(plan_file),
+        service=options["service"],
     )
     suffix = output.suffix.lower() if output is not None else ""
     fmt = fmt or _SUFFIXES.get(suffix, "table")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from capplan.cli.numbers import UNITS_USD, Number, Share
+from capplan.cli.numbers import USD_AN_HOUR, Share
 
 if TYPE_CHECKING:
     from capplan.api.answers import Questions
@@ -83,7 +83,7 @@ _OPTIONS = (
     click.option("--spot-share", type=Share(above_zero=True), help="Of the load on spot GPUs."),
     click.option(
         "--spot-price",
-        type=Number("price", UNITS_USD),
+        type=USD_AN_HOUR,
         help="USD a GPU-hour; default: the provider's, if known.",
     ),
     click.option(
@@ -94,12 +94,13 @@ _OPTIONS = (
     click.option("--commit-share", type=Share(above_zero=True), help="Of the nodes, committed."),
     click.option(
         "--commit-price",
-        type=Number("price", UNITS_USD),
+        type=USD_AN_HOUR,
         help="USD a GPU-hour; default: the provider's lowest, if known.",
     ),
     click.option(
         "--option", "rank", type=click.IntRange(1), default=1, show_default=True, help="Of PLAN."
     ),
+    click.option("--service", help="Of several services: of this one's replicas alone."),
     click.option("--profile", "profiles", multiple=True, type=_FILE, help="PLAN was made with."),
     click.option(
         "--calibration", "calibrations", multiple=True, type=_FILE, help="PLAN was made with."

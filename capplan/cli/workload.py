@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from capplan.cli.examples import examples
-from capplan.cli.numbers import UNITS_COUNT, UNITS_PER_S, Number
+from capplan.cli.numbers import RATE, TOKENS
 from capplan.cli.output import deliver
 from capplan.cli.workload_options import NamedShare, changed_by, named_columns
 
@@ -19,16 +19,15 @@ _EXAMPLES = examples(
     "workload log.jsonl --column prompt=usage.in --column output=usage.out --time-unit ms",
     "workload chat.yaml code.yaml --format json",
 )
-_RATE = Number("rate", UNITS_PER_S)
 
 
 @click.command("workload", epilog=_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--rate", type=_RATE, help="Mean rate instead of the file's: 6/s, 300/min.")
-@click.option("--peak-rate", type=_RATE, help="Rate of the busiest minutes.")
+@click.option("--rate", type=RATE, help="Mean rate instead of the file's: 6/s, 300/min.")
+@click.option("--peak-rate", type=RATE, help="Rate of the busiest minutes.")
 @click.option(
     "--tokens-per-month",
-    type=Number("token count", UNITS_COUNT),
+    type=TOKENS,
     help="Output tokens a month instead of a rate: 2e9, 2B, 500M.",
 )
 @click.option("--temperature", type=click.FloatRange(0), help="Of sampling.")

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capplan.economics.cost import replicas_for
+from capplan.economics.decimals import without_noise
 from capplan.economics.outlook import Fleet
 from capplan.errors import RequestError
 from capplan.schema.answers import AutoscaleHour, Autoscaling
@@ -73,10 +74,10 @@ def autoscale(
         scale_up_lag_minutes=scale_up_lag_minutes,
         fixed_replicas=fleet.replicas,
         fixed_gpu_hours_per_month=fixed_gpu_hours,
-        fixed_usd_per_month=fixed_gpu_hours * hourly_usd,
+        fixed_usd_per_month=without_noise(fixed_gpu_hours * hourly_usd),
         gpu_hours_per_month=gpu_hours,
-        usd_per_month=gpu_hours * hourly_usd,
-        saved_usd_per_month=saved,
+        usd_per_month=without_noise(gpu_hours * hourly_usd),
+        saved_usd_per_month=without_noise(saved),
         saved_share=saved / (fixed_gpu_hours * hourly_usd),
         lag_gpu_hours_per_month=gpu_hours - without_lag,
         mean_replicas=float(((1.0 - late_share) * early + late_share * late).mean()),

@@ -72,6 +72,16 @@ class Tariff:
         return self.usd_per_gpu_hour * self.paid_hours / self.serving_hours
 
 
+def _upfront_usd(tariff: Tariff, gpus_paid: int) -> Decimal:
+    """Return what is due on the first day: of a term of months of 730 hours, however long one is.
+
+    The price an hour was spread over that term.
+    """
+    hours = (tariff.term_months or 0) * MONTH_HOURS
+    rent = tariff.usd_per_node_hour * gpus_paid * hours / tariff.gpus_per_node
+    return rent * tariff.upfront_share
+
+
 def nodes_for(replicas: int, gpus_per_replica: int, gpus_per_node: int) -> int:
     """Return whole nodes for the replicas; a replica never spans two nodes.
 
@@ -194,5 +204,5 @@ def monthly_bill(
         serving_hours=tariff.serving_hours,
         lines=tuple(BillLine(item=item, usd=usd) for item, usd in amounts.items() if usd),
         total_usd=rent + electricity,
-        upfront_usd=to_cents(rent * (tariff.term_months or 0) * tariff.upfront_share),
+        upfront_usd=to_cents(_upfront_usd(tariff, paid)),
     )

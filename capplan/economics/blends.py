@@ -10,6 +10,7 @@ from decimal import Decimal
 import numpy as np
 
 from capplan.economics.bill import Tariff
+from capplan.economics.decimals import without_noise
 from capplan.economics.outlook import Fleet
 from capplan.schema.answers import CommitmentBlend, SpotBlend
 from capplan.schema.provenance import Source
@@ -49,9 +50,9 @@ def blend_spot(fleet: Fleet, share: float, overhead: float, price: OtherPrice) -
         spot_replicas=spot,
         on_demand_usd_per_month=parts[0],
         spot_usd_per_month=parts[1],
-        usd_per_month=sum(parts),
+        usd_per_month=without_noise(sum(parts)),
         planned_usd_per_month=planned,
-        saved_usd_per_month=planned - sum(parts),
+        saved_usd_per_month=without_noise(planned - sum(parts)),
         break_even_interruption_overhead=float(hourly / price.usd_per_gpu_hour) - 1.0,
         peak_served_without_spot=min(
             kept * fleet.replica_tokens_per_s / fleet.peak_tokens_per_s, 1.0
@@ -91,9 +92,9 @@ def blend_commitment(
         commit_price_source=price.source,
         committed_usd_per_month=parts[0],
         on_demand_usd_per_month=parts[1],
-        usd_per_month=sum(parts),
+        usd_per_month=without_noise(sum(parts)),
         planned_usd_per_month=planned,
-        saved_usd_per_month=planned - sum(parts),
+        saved_usd_per_month=without_noise(planned - sum(parts)),
         break_even_hours_per_month=break_even,
         nodes_worth_committing=_worth_committing(nodes, nodes_by_hour, float(paid), break_even),
     )

@@ -11,6 +11,7 @@ _FINEST = Decimal("0.00000001")
 _FINE_BELOW = Decimal(10_000_000)
 _TOO_LARGE = Decimal("1e24")
 """Up to here the 28 digits of an amount hold a cent."""
+_WITHOUT_CENTS = Decimal("1e15")
 MILLION = Decimal(1_000_000)
 
 Number = Decimal | int | float | str
@@ -51,6 +52,22 @@ def positive(value: Number, what: str) -> Decimal:
 def to_cents(usd: Decimal) -> Decimal:
     """Round to the cent, halves up, as invoices do."""
     return usd.quantize(CENT, rounding=ROUND_HALF_UP)
+
+
+def without_noise(usd: float) -> float:
+    """Return an amount reckoned in floats as it is meant: 10709.099999999999 is 10709.1."""
+    return float(to_storable(exact(usd)))
+
+
+def dollars(usd: Number) -> str:
+    """Return an amount to the cent, whole ones without: ``664.30``, ``3,000``.
+
+    For what has to be paid: 664 named as the price of 664.30 is a budget that buys nothing.
+    """
+    amount = exact(usd)
+    if abs(amount) >= _WITHOUT_CENTS:
+        return f"{amount:.3g}"
+    return f"{to_cents(amount):,}".removesuffix(".00")
 
 
 def to_storable(amount: Decimal) -> Decimal:

@@ -8,35 +8,30 @@ rows to real ones by anything but ``BilledCost``. The mapping is in ``docs/focus
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from capplan.economics.decimals import exact, to_cents, to_storable
-from capplan.economics.focus_columns import COLUMNS
+from capplan.economics.focus_charges import OWN, electricity, rent
+from capplan.economics.focus_columns import COLUMNS, FocusRow, FocusValue
 from capplan.errors import RequestError
+from capplan.schema.paid_parts import PaidPart, paid_parts
 from capplan.schema.plan import Plan, PlanOption
-from capplan.schema.price import BillItem, MonthlyBill, Purchase
+from capplan.schema.price import BillItem
 
-FocusValue = str | Decimal | datetime | None
-FocusRow = dict[str, FocusValue]
+__all__ = ["FocusRow", "FocusValue", "focus_rows"]
 
 _CURRENCY = "USD"
 _ACCOUNT = "capplan-estimate"
-_OWN = "own"
-_ANYWHERE = ("any", _OWN, "")
+_ANYWHERE = ("any", OWN, "")
 """Regions that are none: the price holds wherever, or the hardware is the caller's."""
-_DISCOUNTED_TIER = "list"
-"""Tier that a stated discount is taken off; see ``capplan.planning.terms``."""
-_CATEGORIES = {Purchase.ON_DEMAND: "Standard", Purchase.SPOT: "Dynamic"}
-"""A planned reservation is ``Other``: ``Committed`` asks for a commitment that exists."""
-_SECONDS_PER_HOUR = Decimal(3600)
-_SHARE = Decimal("0.0001")
-_PRICE = Decimal("1e-12")
-"""Finest price that every reader takes: Parquet keeps 14 decimals, and a third has no end."""
 
 
 def focus_rows(plan: Plan, month: str | None = None, *, rank: int = 1) -> tuple[FocusRow, ...]:
-    """Return one option's month as rows, a row a charge; none where no plan fits.
+    """Return the month of all that is paid for as rows, a row a charge; none where no plan fits.
+
+    Of services on replicas of their own every part has its rows, with ``ResourceName`` and
+    ``Tags`` saying whose; together they are the fleet's bill.
 
     Parameters
     ----------
@@ -45,13 +40,12 @@ def focus_rows(plan: Plan, month: str | None = None, *, rank: int = 1) -> tuple[
     month
         ``2027-01``; the month after the plan was made by default.
     rank
-        Which option, 1 for the recommended one.
+        Which option, 1 for the recommended one; of a fleet in several parts that of the largest.
 
     Raises
     ------
     RequestError
-        If the month is none, or the plan has no such option, or the option has no bill; if several
-        services are placed apart, as one option is not all that is paid for.
+        If the month is none, or the plan has no such option, or an option has no bill.
     """
     start, end = _period(plan, month)
     if not plan.verdict.feasible and rank == 1:
@@ -61,29 +55,42 @@ def focus_rows(plan: Plan, month: str | None = None, *, rank: int = 1) -> tuple[
             f"The plan has {len(plan.options)} options, no option {rank}.",
             "See them with: capplan report PLAN",
         )
-    if plan.fleet is not None and len(plan.fleet.ways[0].parts) > 1:
-        raise RequestError(
-            "The plan places several services on replicas of their own, and its options are of "
-            "the largest part alone: rows of one option would leave the others out.",
-            "Plan each part by itself and export that.",
-        )
-    option = plan.options[rank - 1]
-    if option.bill is None:
-        raise RequestError(
-            f"Option {rank} has no bill line by line: an older capplan wrote this plan.",
-            "Make the plan again with: capplan recommend",
-        )
     period: FocusRow = {
         "BillingPeriodStart": start,
         "BillingPeriodEnd": end,
         "ChargePeriodStart": start,
         "ChargePeriodEnd": end,
     }
-    charges = [_rent(plan, option, option.bill)]
+    return tuple(
+        _ordered(_account() | period | _resource(part) | charge)
+        for part in paid_parts(plan, rank)
+        for charge in _charges(plan, part.option)
+    )
+
+
+def _charges(plan: Plan, option: PlanOption) -> Iterator[FocusRow]:
+    """Yield what one option is charged for."""
+    if option.bill is None:
+        raise RequestError(
+            f"Option {option.id} has no bill line by line: an older capplan wrote this plan.",
+            "Make the plan again with: capplan recommend",
+        )
+    common = _place(option) | _own(plan, option)
+    yield common | rent(plan, option, option.bill)
     if option.bill.usd(BillItem.ELECTRICITY):
-        charges.append(_electricity(plan, option, option.bill))
-    common = _account() | period | _place(option) | _own(plan, option)
-    return tuple(_ordered(common | charge) for charge in charges)
+        yield common | electricity(plan, option, option.bill)
+
+
+def _resource(part: PaidPart) -> FocusRow:
+    """Return whose replicas a row is for; nothing of a plan of one service, which has no name."""
+    if not part.services:
+        return {}
+    return {
+        "ResourceId": f"{_ACCOUNT}/{part.label}",
+        "ResourceName": part.label,
+        "ResourceType": "Replicas",
+        "Tags": json.dumps({"service": part.label}, ensure_ascii=False),
+    }
 
 
 def _ordered(row: FocusRow) -> FocusRow:
@@ -136,106 +143,6 @@ def _place(option: PlanOption) -> FocusRow:
         "RegionId": region,
         "RegionName": region,
     }
-
-
-def _rent(plan: Plan, option: PlanOption, bill: MonthlyBill) -> FocusRow:
-    """Return the charge for GPUs: nodes by the hour, those that no replica uses included."""
-    usd = bill.total_usd - bill.usd(BillItem.ELECTRICITY)
-    node_hours = to_storable(bill.gpus_paid * bill.paid_hours / bill.gpus_per_node)
-    owned = option.provider == _OWN
-    sku = f"{option.provider}/{option.instance}"
-    idle = bill.usd(BillItem.IDLE_GPUS)
-    tokens = exact(option.planned_output_tokens_per_s) * bill.serving_hours * _SECONDS_PER_HOUR
-    own: FocusRow = {
-        "x_GpusPaid": Decimal(bill.gpus_paid),
-        "x_GpusInUse": Decimal(bill.gpus_in_use),
-        "x_IdleCost": idle,
-        "x_IdleShare": (idle / usd).quantize(_SHARE) if usd else None,
-        "x_UpfrontCost": bill.upfront_usd,
-        "x_OutputTokens": tokens.to_integral_value(),
-        "x_CostPerMillionOutputTokens": to_storable(
-            exact(option.usd_per_million_output_tokens.mid)
-        ),
-        "x_Utilization": exact(option.utilisation).quantize(_SHARE),
-    }
-    words: FocusRow = {
-        "ChargeDescription": (
-            f"Estimate: {option.instance or option.gpu_name} at {option.provider}, "
-            f"{bill.gpus_paid} x {option.gpu_name} for {bill.paid_hours.normalize():f} hours"
-        ),
-        "ServiceCategory": "Compute",
-        "ServiceSubcategory": "Other (Compute)" if owned else "Virtual Machines",
-        "ServiceName": "Owned GPUs" if owned else "Rented GPUs",
-        "PricingCategory": "Other" if owned else _CATEGORIES.get(option.purchase, "Other"),
-        "PricingUnit": "Hours",
-        "ConsumedQuantity": bill.gpus_paid * bill.paid_hours,
-        "ConsumedUnit": "GPU-Hours",
-        "SkuId": sku,
-        "SkuMeter": "Instance hours",
-        "SkuPriceId": "/".join((sku, option.region, option.purchase.value, option.price_tier)),
-        "SkuPriceDetails": json.dumps(
-            {"GpuCount": bill.gpus_per_node, "InstanceType": option.instance}
-        ),
-    }
-    price = bill.usd_per_node_hour.quantize(_PRICE).normalize() + 0
-    return words | own | _costs(plan, option, usd, node_hours, price)
-
-
-def _electricity(plan: Plan, option: PlanOption, bill: MonthlyBill) -> FocusRow:
-    """Return the charge for the energy of owned hardware, by the kilowatt-hour."""
-    if plan.request.electricity is None:
-        raise RequestError(
-            "The plan bills electricity, but its request states no price of it.",
-            "Make the plan again with: capplan recommend --electricity-usd-per-kwh USD",
-        )
-    usd = bill.usd(BillItem.ELECTRICITY)
-    price = plan.request.electricity.usd_per_kwh
-    kwh = to_storable(usd / price)
-    words: FocusRow = {
-        "ChargeDescription": f"Estimate: electricity of {bill.gpus_paid} x {option.gpu_name}",
-        "ServiceCategory": "Other",
-        "ServiceSubcategory": "Other (Other)",
-        "ServiceName": "Electricity",
-        "PricingCategory": "Standard",
-        "PricingUnit": "kWh",
-        "ConsumedQuantity": kwh,
-        "ConsumedUnit": "kWh",
-        "SkuId": f"{option.provider}/electricity",
-        "SkuMeter": "Energy",
-        "SkuPriceId": f"{option.provider}/electricity/stated",
-    }
-    return words | _costs(plan, option, usd, kwh, price)
-
-
-def _costs(
-    plan: Plan, option: PlanOption, usd: Decimal, quantity: Decimal, price: Decimal
-) -> FocusRow:
-    """Return the money columns: nothing billed, the estimate everywhere else."""
-    listed, list_price = usd, price
-    if _is_discounted(plan, option):
-        list_price = to_storable(price / (1 - plan.request.list_discount))
-        listed = to_storable(list_price * quantity)
-    total = option.bill.total_usd if option.bill is not None else usd
-    share = usd / total if total else Decimal(0)
-    return {
-        "BilledCost": Decimal("0.00"),
-        "ListCost": listed,
-        "ListUnitPrice": list_price,
-        "ContractedCost": usd,
-        "ContractedUnitPrice": price,
-        "EffectiveCost": usd,
-        "PricingQuantity": quantity,
-        "PricingCurrencyListUnitPrice": list_price,
-        "PricingCurrencyContractedUnitPrice": price,
-        "PricingCurrencyEffectiveCost": usd,
-        "x_CostLow": to_cents(exact(option.usd_per_month.low) * share),
-        "x_CostHigh": to_cents(exact(option.usd_per_month.high) * share),
-    }
-
-
-def _is_discounted(plan: Plan, option: PlanOption) -> bool:
-    listed = option.purchase is Purchase.ON_DEMAND and option.price_tier == _DISCOUNTED_TIER
-    return listed and plan.request.list_discount > 0
 
 
 def _own(plan: Plan, option: PlanOption) -> FocusRow:

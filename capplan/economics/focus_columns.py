@@ -6,6 +6,12 @@ list with types and rules, and its source; a test compares them.
 
 from __future__ import annotations
 
+from datetime import datetime
+from decimal import Decimal
+
+FocusValue = str | Decimal | datetime | None
+FocusRow = dict[str, FocusValue]
+
 FOCUS_VERSION = "1.2"
 
 FOCUS_COLUMNS: tuple[str, ...] = (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from capplan.economics.bill import Tariff, monthly_bill
 from capplan.economics.cost import replicas_for, usd_per_million_tokens
+from capplan.economics.decimals import without_noise
 from capplan.errors import RequestError
 from capplan.schema.answers import (
     Growth,
@@ -170,7 +171,7 @@ def with_spares(fleet: Fleet, most_spares: int) -> Spares:
                 replicas=replicas,
                 gpus_paid=fleet.gpus_paid(replicas),
                 usd_per_month=usd,
-                usd_of_spares_per_month=usd - planned,
+                usd_of_spares_per_month=without_noise(usd - planned),
                 utilisation_at_peak=fleet.utilisation_at_peak(replicas),
                 utilisation_at_peak_one_replica_down=(
                     fleet.utilisation_at_peak(left) if left else None

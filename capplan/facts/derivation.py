@@ -102,9 +102,11 @@ def _per_token(groups: Sequence[CacheLayers], size: int) -> tuple[float | None, 
         if share is None:
             return None, f"{group.heads} KV heads do not divide among {size} GPUs"
         total += group.bytes_per_token() * share
+    fixed = all(group.element_bytes is not None for group in counted)
+    what = f"as stored, {what}" if counted and fixed else f"bf16, {what}"
     if size > 1 and any(group.kind is CacheKind.LATENT for group in counted):
-        return total, f"bf16, {what}; a latent cache is whole on every GPU"
-    return total, f"bf16, {what}"
+        return total, f"{what}; a latent cache is whole on every GPU"
+    return total, what
 
 
 def _share(heads: int, size: int) -> float | None:

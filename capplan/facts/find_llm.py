@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from capplan.errors import FactsError, UnknownIdError
@@ -14,8 +15,10 @@ from capplan.facts.lookup import resolve
 from capplan.schema.llm import LlmSpec
 
 CONFIG = "config.json"
+_CACHED = re.compile(r"(?:^|/)models--(?P<owner>[^/]+?)--(?P<name>[^/]+)")
+"""How the Hugging Face cache calls the folder of a repository."""
 
-__all__ = ["FoundLlm", "find_llm", "find_path", "is_path"]
+__all__ = ["FoundLlm", "find_llm", "find_path", "id_of_path", "is_path"]
 
 
 def as_name(name: Path | str) -> str:
@@ -36,6 +39,20 @@ def is_path(name: str) -> bool:
         return (Path(name) / CONFIG).is_file()
     except (OSError, ValueError):
         return False
+
+
+def id_of_path(path: str) -> str:
+    """Return the id that a path on another machine stands for: of a cache, else its last folder.
+
+    Parameters
+    ----------
+    path
+        ``/models/Qwen3-8B`` or ``.../models--Qwen--Qwen3-8B/snapshots/0123``.
+    """
+    cached = _CACHED.search(path)
+    if cached is not None:
+        return f"{cached['owner']}/{cached['name']}"
+    return path.rstrip("/").rpartition("/")[2]
 
 
 def find_llm(name: str, catalog: Catalog, *, online: bool = False) -> FoundLlm:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher
 
@@ -19,6 +20,10 @@ _LISTED = {
 """What helps where no id is near."""
 _ALIKE = 0.65
 """Likeness from which a name is worth offering; below it, unlike sizes and families appear."""
+
+
+_FORMER_NAME = re.compile(r"\bmeta-(?=llama-3\.\d)")
+"""Meta's LLMs from Llama 3.1 on were published with it and renamed; files still have it."""
 
 
 def _short(name: str) -> str:
@@ -42,7 +47,8 @@ def resolve(typed: str, known: Iterable[str], kind: str) -> str:
     """Return the one id that ``typed`` means.
 
     The full id wins, then the part after the organisation, then an unambiguous beginning
-    (``llama-3.3-70b``, ``h200``); upper and lower case do not matter.
+    (``llama-3.3-70b``, ``h200``); upper and lower case do not matter, nor does the name that
+    Llama 3.1 was first published under.
 
     Parameters
     ----------
@@ -61,7 +67,7 @@ def resolve(typed: str, known: Iterable[str], kind: str) -> str:
     ids = list(dict.fromkeys(known))
     if typed in ids:
         return typed
-    wanted = typed.strip().lower()
+    wanted = _FORMER_NAME.sub("", typed.strip().lower())
     for rule in _RULES:
         matches = [name for name in ids if rule(name, wanted)]
         if len(matches) == 1:

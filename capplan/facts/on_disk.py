@@ -35,7 +35,7 @@ def with_checkpoints(catalog: Catalog, names: Iterable[str]) -> Catalog:
     from capplan.facts.hub import cached_snapshot
 
     found = [
-        find_llm(name, catalog).spec
+        find_llm(name, catalog).loaded
         for name in unknown
         if is_path(name) or cached_snapshot(name) is not None
     ]

@@ -132,9 +132,10 @@ def build(model: type[V], row: Row, values: Mapping[str, object]) -> V:
         return model(**values)
     except ValidationError as error:
         first = error.errors()[0]
-        column = ".".join(map(str, first["loc"])) or "row"
+        column, said = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        where = f"column {column} is {_shown(first['input'])}: " if column else ""
         raise FactsError(
-            f"{row.path}:{row.line}: column {column} is {_shown(first['input'])}: {first['msg']}.",
+            f"{row.path}:{row.line}: {where}{said}.",
             "Correct the row; models_db/README.md describes the columns.",
         ) from None
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import ray
 from ray.exceptions import RayError
@@ -34,6 +37,7 @@ _CALLS_AT_ONCE = 3
 """The run, a question for what it has so far, and one to spare."""
 _FETCH_TIMEOUT_S = 60.0
 _END_WITHIN_S = 15.0
+_KNOCK_TIMEOUT_S = 10.0
 
 
 class RayExecutor:
@@ -266,15 +270,24 @@ def _is_ready(reference: Any) -> bool:
 
 def _connect(address: str | None) -> None:
     try:
+        _check_listening(address or os.environ.get("RAY_ADDRESS", ""))
         ray.init(
             address=address or "auto",
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except (ConnectionError, RuntimeError, ValueError, RayError) as error:
-        first_line = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    except (OSError, RuntimeError, ValueError, RayError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        first_line = next(iter(said.strip().splitlines()), type(error).__name__)
         raise ExecutorError(
             f"No Ray cluster answers at {address or 'this machine'}: {first_line[:300]}",
             "Start one (`ray start --head` here, `ray start --address HEAD:6379` on the other "
             "machines), or give --address HEAD:6379. Without a cluster: --executor local.",
         ) from error
+
+
+def _check_listening(address: str) -> None:
+    """Knock once: Ray itself tries an address where nobody is for a quarter of an hour."""
+    place = urlsplit(f"//{address.rpartition('://')[2]}")
+    if place.hostname and place.port:
+        socket.create_connection((place.hostname, place.port), _KNOCK_TIMEOUT_S).close()

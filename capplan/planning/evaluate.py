@@ -13,7 +13,12 @@ from numpy.typing import NDArray
 from capplan.estimate.curves import AcceptanceCurve
 from capplan.estimate.kv_room import room_tokens
 from capplan.estimate.memory import MemoryPlan
-from capplan.estimate.planned_round import RoundFactors, RoundParts, expected_round
+from capplan.estimate.planned_round import (
+    RoundFactors,
+    RoundParts,
+    cost_ratio,
+    expected_round,
+)
 from capplan.estimate.steptime import StepTime, VerificationExtra
 from capplan.planning.grid import Grid, RoundModel, with_tokens, within
 from capplan.schema.quantity import Quantity
@@ -60,6 +65,8 @@ class StepModels:
     max_verified_tokens: float
     """Tokens of a verification (all sequences) beyond which these times do not hold."""
     first_token: FirstToken
+    cost_ratio_se: float = 0.0
+    """Relative error of a draft pass over a plain step where both were measured."""
 
 
 @dataclass(frozen=True)
@@ -89,10 +96,14 @@ def _draft_seconds(models: StepModels, lengths: Floats, context: float) -> Float
 
 def _cost_ratio(models: StepModels, draft_s: Floats, decode: Floats) -> tuple[Floats, ...]:
     """Return one draft pass over a plain step: low, mid, high."""
-    factor = models.round_factors.expected("head" if models.drafts_with_head else "draft")
-    pass_s = factor * draft_s
-    fixed = models.draft_pass_s if models.draft is not None else Quantity.exact(0.0)
-    return tuple((pass_s + end) / decode for end in (fixed.low, fixed.mid, fixed.high))
+    return cost_ratio(
+        draft_s,
+        decode,
+        models.draft_pass_s if models.draft is not None else Quantity.exact(0.0),
+        models.round_factors,
+        is_head=models.drafts_with_head,
+        relative_se=models.cost_ratio_se,
+    )
 
 
 def _round_parts(
@@ -141,7 +152,7 @@ def evaluate(
     step = _plain_step(models, workload)
     prompt = float(workload.prompt_tokens)
     met = models.target.interference_seconds(prompt)
-    share = (BATCHES - 1.0) / workload.output_tokens * met
+    share = met / workload.output_tokens
     ttft = models.first_token.seconds(models.target.prompt_seconds(prompt), prompt, BATCHES)
     sequence = room_tokens(workload, BATCHES[None, None, :]) + n + 1.0
     request_bytes = memory.request_bytes(sequence)
@@ -149,10 +160,10 @@ def evaluate(
     fits = fits & (max_num_seqs >= BATCHES)
     fits &= (n == 0) | (BATCHES * (n + 1.0) <= models.max_verified_tokens)
     shape = np.broadcast_shapes(step.decode_s.shape, share.shape, fits.shape)
-    ratio, cost_ratio, round_model = np.ones((1, 1, 1)), None, None
+    ratio, passes_in_steps, round_model = np.ones((1, 1, 1)), None, None
     if curve is not None:
         draft_s = _draft_seconds(models, n, step.context)
-        cost_ratio = _cost_ratio(models, draft_s, step.decode_s)
+        passes_in_steps = _cost_ratio(models, draft_s, step.decode_s)
         parts = _round_parts(models, curve, n, draft_s, step)
         ratio = expected_round(parts, models.round_factors)
         round_model = RoundModel(parts, models.round_factors, shape)
@@ -163,10 +174,13 @@ def evaluate(
         tokens_per_round=np.ones(1) if curve is None else curve.tokens_per_round[lengths],
         tokens_per_round_se=np.zeros(1) if curve is None else curve.relative_se[lengths],
         round_ratio=np.broadcast_to(ratio, shape),
-        cost_ratio=cost_ratio,
+        cost_ratio=passes_in_steps,
         tpot_s=np.empty(shape),
         decode_s=np.broadcast_to(step.decode_s, (shape[0], 1, shape[2])),
-        interference_s=np.broadcast_to(share, (shape[0], 1, shape[2])),
+        prompt_share_s=np.broadcast_to(share, (shape[0], 1, 1)),
+        own_prompt_s=np.broadcast_to(
+            _own_prompt_s(models, share, workload), (shape[0], 1, shape[2])
+        ),
         ttft_s=np.broadcast_to(ttft, shape),
         throughput=np.empty(shape),
         fits_memory=np.broadcast_to(fits, shape),
@@ -181,6 +195,19 @@ def evaluate(
         round_model=round_model,
     )
     return with_tokens(grid, grid.tokens_per_round, slo)
+
+
+def _own_prompt_s(models: StepModels, share: Floats, workload: Workload) -> Floats:
+    """Return what a request's own prompt takes of the replica, a token of its answer, by batch.
+
+    Among others it is one more prompt beside their steps. A request that runs alone has no steps
+    to hide the host's work in: its prompt takes as long as by itself, if that is longer.
+    """
+    prompt = float(workload.prompt_tokens)
+    by_itself = models.target.prompt_seconds(prompt) + prompt * models.first_token.token_s
+    alone = np.maximum(by_itself / workload.output_tokens, share)
+    result: Floats = np.where(BATCHES > 1, share, alone)
+    return result
 
 
 def _plain_step(models: StepModels, workload: Workload) -> _Step:

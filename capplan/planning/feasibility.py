@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from capplan.economics.decimals import dollars
 from capplan.estimate.kvcache import uneven_heads
 from capplan.planning.candidates import Candidate
 from capplan.planning.drafting import Blocked
@@ -65,6 +66,25 @@ class RejectionLog:
         )
 
 
+_NEAREST_FIRST = ("ttft", "tpot", "memory")
+"""What candidates fail of that come nearest to a plan: in the order in which they are checked."""
+_OF_A_DRAFT = frozenset(
+    {"acceptance_unknown", "draft_unknown", "head_mismatch", "vocabulary", "vocabulary_padded"}
+)
+"""Why a draft is left out; never why the target cannot be served without one."""
+
+
+def nearest_miss(rejections: Sequence[Rejection]) -> Rejection:
+    """Return the rejection of what came nearest to a plan, however few failed so."""
+
+    def distance(one: Rejection) -> tuple[bool, int]:
+        known = one.reason in _NEAREST_FIRST
+        place = _NEAREST_FIRST.index(one.reason) if known else len(_NEAREST_FIRST)
+        return one.reason in _OF_A_DRAFT, place
+
+    return min(rejections, key=distance)
+
+
 def log_infeasible(
     log: RejectionLog, target: LlmSpec, evaluated: Evaluated, request: PlanRequest
 ) -> None:
@@ -87,11 +107,15 @@ def _log_memory(
     if not hardware.size:
         return
     more = _MORE_HOST_MEMORY if evaluated.on_cpu else _MORE_MEMORY
-    first = int(hardware[0])
+    grid = evaluated.grid
+    lacking = np.broadcast_to(
+        grid.request_bytes[:, 0, 0] - grid.memory.kv_pool_bytes[:, 0, 0], grid.shape[:1]
+    )[hardware]
+    h, miss = int(hardware[lacking.argmin()]), float(lacking.min())
     example = ""
-    if log.wants("memory"):
-        example = f"{_where(target, evaluated, first)}: {_lacking(evaluated, first)}"
-    log.add("memory", example, more, count=len(hardware))
+    if log.wants("memory", miss):
+        example = f"{_where(target, evaluated, h)}: {_lacking(evaluated, h)}"
+    log.add("memory", example, more, count=len(hardware), miss=miss)
 
 
 def _log_tpot(
@@ -174,7 +198,7 @@ def _lacking(evaluated: Evaluated, h: int) -> str:
         )
     need = float(evaluated.grid.request_bytes[h, 0, 0])
     return (
-        f"one request of {evaluated.grid.request_tokens[0, 0]:.0f} tokens needs "
+        f"one request of {evaluated.grid.request_tokens[0, 0]:,.0f} tokens needs "
         f"{need / BYTES_PER_GIB:.1f} GiB of KV a {evaluated.unit}, "
         f"it lacks {(need - pool) / BYTES_PER_GIB:.1f}"
     )
@@ -185,12 +209,12 @@ def log_over_budget(
 ) -> None:
     """Record candidates that cost more than the budget; the cheapest is the example."""
     choice = cheapest.evaluated.choices[cheapest.hardware_index]
-    replicas = "1 replica" if cheapest.replicas == 1 else f"{cheapest.replicas} replicas"
+    replicas = "1 replica" if cheapest.replicas == 1 else f"{cheapest.replicas:,} replicas"
     log.add(
         "budget",
         f"{replicas} of {choice.tensor_parallel} x {choice.gpu_name} at "
-        f"{cheapest.price.provider} cost {cheapest.usd_month:,.0f} USD a month, "
-        f"budget {budget_usd_per_month:,.0f}",
+        f"{cheapest.price.provider} cost {dollars(cheapest.usd_month)} USD a month, "
+        f"budget {dollars(budget_usd_per_month)}",
         "A larger budget, a smaller load, spot or community prices (--tier), or your own price "
         "(--gpu-price).",
         count=count,

@@ -50,8 +50,11 @@ class Grid:
     tpot_s: Floats
     decode_s: Floats
     """A plain step; shape (hardware, 1, batch)."""
-    interference_s: Floats
-    """What prompts of others add to a token; shape (hardware, 1, batch)."""
+    prompt_share_s: Floats
+    """What a prompt adds to the steps of others, a token of its answer; shape (hardware, 1, 1)."""
+    own_prompt_s: Floats
+    """What a request's own prompt takes of a replica's time, a token of its answer; shape
+    (hardware, 1, batch)."""
     ttft_s: Floats
     throughput: Floats
     """Output tokens a second of one replica, shape (hardware, N, batch)."""
@@ -73,6 +76,11 @@ class Grid:
     def shape(self) -> tuple[int, ...]:
         """Sizes of (hardware, N, batch)."""
         return self.tpot_s.shape
+
+    @property
+    def interference_s(self) -> Floats:
+        """What prompts of others add to a token; shape (hardware, 1, batch)."""
+        return self.prompt_share_s * (self.batches - 1.0)
 
     @cached_property
     def feasible(self) -> Booleans:
@@ -145,6 +153,9 @@ class Grid:
 def with_tokens(grid: Grid, tokens_per_round: Floats, slo: Slo) -> Grid:
     """Return the grid at other tokens a round: what a round costs stays as it is.
 
+    A request waits for the prompts of others only, but a replica computes all of them: its
+    throughput pays for every prompt, one of a request that runs alone included.
+
     Parameters
     ----------
     tokens_per_round
@@ -157,7 +168,7 @@ def with_tokens(grid: Grid, tokens_per_round: Floats, slo: Slo) -> Grid:
         grid,
         tokens_per_round=tokens_per_round,
         tpot_s=tpot,
-        throughput=grid.batches / tpot,
+        throughput=grid.batches / (tpot + grid.own_prompt_s),
         within_tpot=within(tpot, slo.tpot_ms),
     )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from capplan.estimate.datasheet_step import DatasheetStep, HardwareGroup
 from capplan.estimate.planned_round import RoundFactors
 from capplan.estimate.served_step import served
-from capplan.estimate.steptime import DatasheetStep, HardwareGroup
 from capplan.estimate.uncertainty import combine_relative
 from capplan.planning.choices import HardwareChoice
 from capplan.planning.drafting import Drafting
@@ -134,6 +134,9 @@ def evaluate_machine(
         max_verified_tokens=float("inf"),
         # what a prompt takes was measured whole, the host's share included
         first_token=FirstToken(0.0, engine.prompt_queue_per_request, 0.0, 0.0),
+        cost_ratio_se=(
+            combine_relative(step.relative_se, draft_step.relative_se) if draft_step else 0.0
+        ),
     )
     grid = evaluate(
         models,

@@ -22,7 +22,7 @@ from capplan.schema.provenance import Kind, Source
 if TYPE_CHECKING:
     from capplan.estimate.evidence import ProfileEvidence
     from capplan.schema.calibration import Calibration
-    from capplan.schema.profile import Device
+    from capplan.schema.measured_setup import Device
 
 PROFILE_PRICE_KEY = "profile"
 

@@ -17,6 +17,7 @@ from capplan.planning.grid import Grid
 from capplan.planning.hardware import Evaluated, can_profile, evaluate_machine
 from capplan.planning.inputs import PlanInputs
 from capplan.planning.memory import handed_out_bytes
+from capplan.schema.pairing import Method
 from capplan.schema.plan import PlanOption, PlanRequest, Tier
 
 Floats = NDArray[np.float64]
@@ -131,7 +132,8 @@ def _drafting(option: PlanOption, inputs: PlanInputs, request: PlanRequest) -> D
     )
     for drafting in found:
         same = drafting.method is option.method and drafting.draft_id == option.draft
-        if same and drafting.acceptance is not None and drafting.blocked is None:
+        known = drafting.acceptance is not None or drafting.method is Method.NONE
+        if same and known and drafting.blocked is None:
             return drafting
     raise RequestError(
         f"Nothing at hand says how often {option.target} accepts {option.draft} "

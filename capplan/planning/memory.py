@@ -38,17 +38,16 @@ def allot(
 ) -> MemoryPlan:
     """Return the memory of every (hardware, N); the batch axis has length one.
 
-    The launch text asks for at least ``engine.least_batched_tokens`` tokens a step, whatever the
-    engine's default on that GPU.
+    The launch text asks for ``engine.least_batched_tokens`` tokens a step, whatever the engine's
+    default on that GPU.
     """
     limits = [engine.limits_for(choice.memory_bytes, choice.gpu_name) for choice in choices]
-    batched = [max(limit.max_num_batched_tokens, engine.least_batched_tokens) for limit in limits]
     scales = [
         weight_scale(target, engine, _arch(choice), choice.tensor_parallel) for choice in choices
     ]
     settings = MemorySettings(
         max_num_seqs=column([limit.max_num_seqs for limit in limits]),
-        max_num_batched_tokens=column(batched),
+        max_num_batched_tokens=engine.least_batched_tokens,
         num_speculative_tokens=lengths.astype(float)[None, :, None],
         target_weight_scale=column(scales),
     )

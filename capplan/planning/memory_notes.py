@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from capplan.estimate.kvcache import kv_bytes_per_gpu_token
 from capplan.estimate.kvpool import Breakdown
-from capplan.estimate.memory import MemoryPlan
+from capplan.estimate.memory import MemoryPlan, keeps_chunks
 from capplan.schema.engine import EngineMemory
 from capplan.schema.llm import LlmSpec
 from capplan.schema.memory import MemoryRequest
@@ -35,6 +35,7 @@ def memory_notes(
         _printed(memory, target, longest, in_flight, pool_bytes),
         _too_many_sequences(memory, pool_bytes),
         _asked_pool(request),
+        _kept_chunks(target, draft, allots),
     ]
     if draft is not None:
         found += [_uncounted_draft(memory, allots), _unsplit_draft(request, memory)]
@@ -139,6 +140,16 @@ def _asked_pool(request: MemoryRequest) -> str:
     if request.kv_cache_memory_bytes is None:
         return ""
     return "The pool was asked for outright: the utilisation plays no part."
+
+
+def _kept_chunks(target: LlmSpec, draft: LlmSpec | None, allots: EngineMemory) -> str:
+    if not allots.holds_windows or not keeps_chunks(target, draft, allots):
+        return ""
+    why = "where a head drafts" if allots.holds_chunks else "in this version by default"
+    return (
+        f"The layers of {target.id} that attend within chunks keep every token {why}: "
+        "vLLM switches its manager of hybrid layers off."
+    )
 
 
 def _utilisation_without_draft(memory: MemoryPlan) -> float:

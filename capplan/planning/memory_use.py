@@ -13,14 +13,12 @@ from capplan.estimate.memory import MemoryPlan, MemorySettings, plan_memory
 from capplan.planning.memory import handed_out_bytes
 from capplan.planning.memory_notes import memory_notes
 from capplan.planning.memory_remedies import remedies
-from capplan.schema.cache import BF16_BYTES
+from capplan.schema.cache import BF16_BYTES, FP8_BYTES
 from capplan.schema.engine import BatchLimits, EngineConstants, version_key
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
 from capplan.schema.memory import MemoryRequest, MemoryUse
 from capplan.units import BYTES_PER_GIB
-
-_FP8_BYTES = 1.0
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ def _settings(
     return MemorySettings(
         version=version,
         utilisation=request.utilisation,
-        kv_element_bytes=_FP8_BYTES if request.kv_dtype.startswith("fp8") else BF16_BYTES,
+        kv_element_bytes=FP8_BYTES if request.kv_dtype.startswith("fp8") else BF16_BYTES,
         max_num_seqs=limits.max_num_seqs,
         max_num_batched_tokens=limits.max_num_batched_tokens,
         num_speculative_tokens=request.num_speculative_tokens,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from capplan.economics.bill import MONTH_HOURS
 from capplan.errors import RequestError
-from capplan.estimate.acceptance_mix import part_words, token_shares
+from capplan.estimate.acceptance_mix import part_words, shares_in_proportion, token_shares
 from capplan.estimate.traffic import (
     at_peak as workload_at_peak,
     further_context_tokens,
@@ -132,4 +132,5 @@ def _mix(request: PlanRequest) -> tuple[str, str]:
     parts = "; ".join(
         f"{share:.0%} {part_words(part)}" for share, part in zip(shares, workload.mix, strict=True)
     )
-    return "Mix", f"of the output tokens: {parts}"
+    scaled = shares_in_proportion(workload)
+    return "Mix", f"of the output tokens: {parts}{f'; {scaled}' if scaled else ''}"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from capplan.economics.decomposition import Factor, decompose
-from capplan.estimate.profile_settings import differing
-from capplan.schema.difference import CostPart, PlanDifference, Setting
+from capplan.planning.plan_settings import hardware, plan_settings
+from capplan.schema.difference import CostPart, PlanDifference
 from capplan.schema.plan import Plan, PlanOption
 from capplan.schema.workload import Workload
 from capplan.units import MS_PER_S
@@ -92,7 +92,7 @@ def compare_plans(before: Plan, after: Plan, names: tuple[str, str]) -> PlanDiff
     first, second = options
     parts: tuple[CostPart, ...] = ()
     if first is not None and second is not None:
-        parts = _parts(before, after, notes)
+        parts = cost_parts(before, after, notes)
     else:
         lacking = [n for n, option in zip(names, options, strict=True) if option is None]
         notes.append(f"no option to compare in {' and '.join(lacking)}")
@@ -106,13 +106,25 @@ def compare_plans(before: Plan, after: Plan, names: tuple[str, str]) -> PlanDiff
         usd_per_million_before=first.usd_per_million_output_tokens.mid if first else None,
         usd_per_million_after=second.usd_per_million_output_tokens.mid if second else None,
         parts=parts,
-        settings=tuple(_settings(before, after)),
+        settings=plan_settings(before, after),
         notes=tuple(notes),
     )
 
 
-def _parts(before: Plan, after: Plan, notes: list[str]) -> tuple[CostPart, ...]:
-    """Return the causes, largest first; those that did nothing are left out."""
+def cost_parts(
+    before: Plan, after: Plan, notes: list[str], services: str = ""
+) -> tuple[CostPart, ...]:
+    """Return the causes, largest first; those that did nothing are left out.
+
+    Parameters
+    ----------
+    before, after
+        Plans with an option each.
+    notes
+        What to know of the causes is added here.
+    services
+        Whose bill it is, where there are several.
+    """
     one, two = _Cost.of(before), _Cost.of(after)
     if not _has_load(before.request.workload) or not _has_load(after.request.workload):
         notes.append(
@@ -127,7 +139,13 @@ def _parts(before: Plan, after: Plan, notes: list[str]) -> tuple[CostPart, ...]:
     factors, told = _factors(before, after, one, two)
     usd = decompose(one.total_usd, two.total_usd, factors)
     rows = [
-        CostPart(cause=cause, usd=usd[cause], before=told[cause][0], after=told[cause][1])
+        CostPart(
+            cause=cause,
+            usd=usd[cause],
+            before=told[cause][0],
+            after=told[cause][1],
+            services=services,
+        )
         for cause in factors
         if usd[cause] or told[cause][0] != told[cause][1]
     ]
@@ -149,7 +167,7 @@ def _factors(
     options = before.options[0], after.options[0]
     steps = Factor(one.round_s / one.batch, two.round_s / two.batch)
     gpus = Factor(one.gpus_per_replica, two.gpus_per_replica)
-    same_hardware = _hardware(options[0]) == _hardware(options[1])
+    same_hardware = hardware(options[0]) == hardware(options[1])
     factors = {
         "load": Factor(one.load_tokens_per_s, two.load_tokens_per_s),
         "utilisation": Factor(two.utilisation, one.utilisation),
@@ -177,7 +195,7 @@ def _factors(
         told["batch that fits"] = _told("{:,.0f} requests", one.batch, two.batch)
     else:
         factors["hardware"] = Factor(steps.before * gpus.before, steps.after * gpus.after)
-        told["hardware"] = (_hardware(options[0]), _hardware(options[1]))
+        told["hardware"] = (hardware(options[0]), hardware(options[1]))
     return factors, told
 
 
@@ -185,61 +203,5 @@ def _told(spec: str, before: float, after: float) -> tuple[str, str]:
     return spec.format(before), spec.format(after)
 
 
-def _hardware(option: PlanOption) -> str:
-    return f"{option.tensor_parallel} x {option.gpu_name}"
-
-
 def _tokens_per_round(option: PlanOption) -> float:
     return option.acceptance.tokens_per_round.mid if option.acceptance is not None else 1.0
-
-
-def _settings(before: Plan, after: Plan) -> list[Setting]:
-    """Return what is not the same: the option, the request, the limits, the versions."""
-    found: list[Setting] = []
-    if before.options and after.options:
-        found += differing("option", _option(before.options[0]), _option(after.options[0]))
-    found += differing("request", _load(before), _load(after))
-    found += differing("limits", _limits(before), _limits(after))
-    found += differing(
-        "engine",
-        {"engine": before.request.engine, "capplan": before.capplan_version},
-        {"engine": after.request.engine, "capplan": after.capplan_version},
-    )
-    return found
-
-
-def _option(option: PlanOption) -> dict[str, str]:
-    return {
-        "target": option.target,
-        "draft": option.draft or "none",
-        "method": option.method.value,
-        "N": str(option.num_speculative_tokens),
-        "hardware": _hardware(option),
-        "replicas": str(option.replicas),
-        "rented": f"{option.gpus_rented} {option.units}",
-        "provider": f"{option.provider} {option.region}".strip(),
-        "instance": option.instance,
-        "purchase": option.purchase.value,
-        "step times": option.tier.value,
-    }
-
-
-def _load(plan: Plan) -> dict[str, str]:
-    workload = plan.request.workload.model_dump(exclude_none=True)
-    return {
-        **{name.replace("_", " "): _text(value) for name, value in workload.items()},
-        "targets": ", ".join(plan.request.targets),
-        "profiles": ", ".join(plan.profiles),
-    }
-
-
-def _limits(plan: Plan) -> dict[str, str]:
-    slo = plan.request.slo.model_dump(exclude_none=True)
-    return {
-        "budget USD a month": _text(plan.request.budget_usd_per_month),
-        **{name.replace("_", " "): _text(value) for name, value in slo.items()},
-    }
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -189,7 +189,7 @@ def concurrency_at(
     """Return the requests decoded at once when one replica makes ``tokens_per_s``.
 
     Throughput rises with the batch up to the largest one used; the fixed point of load and
-    latency is where the curve meets the load (Little's law: concurrency = rate * TPOT).
+    latency is where the curve meets the load (Little's law).
 
     Parameters
     ----------
@@ -202,10 +202,13 @@ def concurrency_at(
     below = np.clip((curve <= tokens_per_s[..., None]).sum(axis=-1) - 1, 0, len(batches) - 2)
     low = np.take_along_axis(curve, below[..., None], axis=-1)[..., 0]
     high = np.take_along_axis(curve, below[..., None] + 1, axis=-1)[..., 0]
-    rise = np.where(high > low, high - low, 1.0)
-    slope = (batches[below + 1] - batches[below]) / rise
-    met = batches[below] + slope * (tokens_per_s - low)
-    met = np.where(tokens_per_s >= curve[..., -1], batches[-1], met)
+    # what is linear between two batches is the time a token takes, batch / rate, as latencies are
+    one, other = batches[below], batches[below + 1]
+    slope = (other / high - one / low) / (other - one)
+    rate = np.clip(tokens_per_s, low, high)
+    share = np.where(high > low, 1.0 - rate * slope, 1.0)
+    met = rate * (one / low - slope * one) / share
+    met = np.where(tokens_per_s >= high, other, np.where(tokens_per_s <= low, one, met))
     result: Floats = np.clip(met, batches[0], batches[largest_batch])
     return result
 

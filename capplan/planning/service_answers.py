@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
+from capplan.economics.decimals import dollars
 from capplan.planning.service_causes import sharing_causes, unused_usd
 from capplan.planning.service_fleet import PlacedFleet, PlacedServices
 from capplan.schema.fleet import FleetWay, ServiceFleet, ServicePart, Sharing, Unplaced
-from capplan.schema.plan import PlanRequest
+from capplan.schema.plan import PlanOption, PlanRequest
 from capplan.schema.quantity import Quantity
 
 _SAME_USD = 1e-9
@@ -19,7 +21,7 @@ _HOW: dict[Sharing, str] = {
 
 
 def fleet_of_services(
-    found: PlacedFleet, request: PlanRequest, launched: Callable[[PlacedServices], str]
+    found: PlacedFleet, request: PlanRequest, launched: Callable[[PlacedServices], PlanOption]
 ) -> ServiceFleet:
     """Return the answer.
 
@@ -30,7 +32,7 @@ def fleet_of_services(
     request
         Of all services.
     launched
-        Returns the text that starts a part.
+        Returns the option of a part with the text that starts it.
     """
     budget_usd = request.budget_usd_per_month
     parts = {id(part): _part(part, launched(part)) for way in found.ways.values() for part in way}
@@ -62,38 +64,22 @@ def _way(sharing: Sharing, parts: Sequence[ServicePart], budget_usd: float) -> F
     return FleetWay(sharing=sharing, parts=tuple(parts), usd_per_month=total, within_budget=within)
 
 
-def _part(placed: PlacedServices, launch: str) -> ServicePart:
-    option, tokens = placed.option, placed.option.output_tokens_per_month
+_OWN = ("output_tokens_per_month",)
+_TAKEN = ("unit", *(set(ServicePart.model_fields) & set(PlanOption.model_fields) - set(_OWN)))
+"""What a part says in the words of its option."""
+
+
+def _part(placed: PlacedServices, option: PlanOption) -> ServicePart:
+    tokens = option.output_tokens_per_month
     assert tokens is not None, "options that are made now know it"
     return ServicePart(
         services=tuple(one.name for one in placed.services),
         slo=placed.request.slo,
         option=option.id,
-        target=option.target,
-        draft=option.draft,
-        method=option.method,
-        num_speculative_tokens=option.num_speculative_tokens,
-        gpu=option.gpu,
-        gpu_name=option.gpu_name,
-        unit=option.unit,
-        tensor_parallel=option.tensor_parallel,
-        replicas=option.replicas,
-        gpus_rented=option.gpus_rented,
-        provider=option.provider,
-        instance=option.instance,
-        region=option.region,
-        purchase=option.purchase,
-        usd_per_gpu_hour=option.usd_per_gpu_hour,
-        concurrency=option.concurrency,
-        utilisation=option.utilisation,
-        tpot_ms=option.tpot_ms,
-        ttft_ms=option.ttft_ms,
-        speedup=option.speedup,
-        usd_per_month=option.usd_per_month,
+        **{name: getattr(option, name) for name in _TAKEN},
         usd_per_month_unused=unused_usd(placed),
-        usd_per_million_output_tokens=option.usd_per_million_output_tokens,
         output_tokens_per_month=tokens.mid,
-        launch=launch,
+        planned=option,
     )
 
 
@@ -103,23 +89,29 @@ def _sentence(ways: Sequence[FleetWay], names: Sequence[str], budget_usd: float)
     best = ways[0]
     usd = best.usd_per_month
     if not best.within_budget:
-        return f"No way to serve {', '.join(names)} costs {budget_usd:,.0f} USD a month or less."
-    interval = f" ({usd.low:,.0f}-{usd.high:,.0f})" if usd.low < usd.high else ""
+        limit = f"{dollars(budget_usd)} USD a month or less"
+        return f"No way to serve {', '.join(names)} costs {limit}."
+    interval = f" ({_whole(usd.low)}-{_whole(usd.high)})" if usd.low < usd.high else ""
     others = "".join(f", {_against(best, other)}" for other in ways[1:])
     below = ""
     if len(best.parts) > 1:
         largest = max(best.parts, key=lambda part: part.usd_per_month.mid)
-        below = f" Options below are of the largest part, {' + '.join(largest.services)}."
+        below = f" Options below are of the largest part, {largest.label}."
     return (
-        f"Serve {', '.join(names)} {_how(best)}: {usd.mid:,.0f} USD a month{interval}"
+        f"Serve {', '.join(names)} {_how(best)}: {_whole(usd.mid)} USD a month{interval}"
         f"{others}.{below}"
     )
+
+
+def _whole(usd: float) -> str:
+    """Return whole dollars, halves up as in the tables."""
+    return f"{math.floor(usd + 0.5):,}"
 
 
 def _how(way: FleetWay) -> str:
     if way.sharing != "grouped":
         return _HOW[way.sharing]
-    return f"in groups ({', '.join(' + '.join(part.services) for part in way.parts)})"
+    return f"in groups ({', '.join(part.label for part in way.parts)})"
 
 
 def _against(best: FleetWay, other: FleetWay) -> str:
@@ -133,8 +125,8 @@ def _needed(ways: Sequence[FleetWay], unplaced: Sequence[Unplaced], budget_usd: 
     if ways:
         usd = ways[0].usd_per_month.mid
         return (
-            f"The cheapest way, {_how(ways[0])}, costs {usd:,.0f} USD a month: "
-            f"{usd - budget_usd:,.0f} more than the budget."
+            f"The cheapest way, {_how(ways[0])}, costs {dollars(usd)} USD a month: "
+            f"{dollars(usd - budget_usd)} more than the budget."
         )
     alone = [one for one in unplaced if len(one.services) == 1]
     return " ".join(f"{one.services[0]}: {one.why}. {one.remedy}" for one in alone)

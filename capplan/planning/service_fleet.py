@@ -13,10 +13,11 @@ from capplan.economics.bill import LARGEST_BILL_USD
 from capplan.errors import RequestError
 from capplan.estimate.merged_traffic import merged
 from capplan.planning.candidates import Candidates
+from capplan.planning.feasibility import nearest_miss
 from capplan.planning.inputs import PlanInputs
 from capplan.planning.options import Finalist, build_options
 from capplan.planning.peaks import priced_by_mean, sized_for_peak
-from capplan.planning.planner import find
+from capplan.planning.planner import Found, find
 from capplan.planning.pricing import required_tokens_per_s
 from capplan.planning.service_groups import (
     MOST_GROUPED,
@@ -26,6 +27,7 @@ from capplan.planning.service_groups import (
     notes_on_groups,
     partitions,
 )
+from capplan.planning.service_needs import least_need
 from capplan.schema.fleet import Sharing, Unplaced
 from capplan.schema.plan import PlanOption, PlanRequest
 from capplan.schema.services import Services
@@ -210,17 +212,24 @@ class _Placer:
         sized = sized_for_peak(request)
         found = find(self.inputs, sized)
         if found.found is None or not found.order.size:
-            rejections = found.log.rejections()
-            if not rejections or not found.offers:
-                return _not_placed(services, "no offer matches the filters", "Loosen --gpu.")
-            return _not_placed(services, rejections[0].example, rejections[0].remedy)
+            return self._unplaced(services, request, found)
         best = found.found.candidate(int(found.order[0]))
-        option = build_options([Finalist(best, found.targets[0])], sized.workload)[0]
+        finalist = Finalist(best, found.targets[0], with_curve=True)
+        option = build_options([finalist], sized.workload)[0]
         load = required_tokens_per_s(sized.workload, sized.hours_per_month)
         assert load is not None, "a service without a rate was refused"
         unrounded = _least_unrounded_usd(found.found, load / sized.workload.utilisation)
         priced = priced_by_mean(option, request)
         return PlacedServices(services, request, priced, unrounded, load)
+
+    def _unplaced(self, services: Group, request: PlanRequest, found: Found) -> Unplaced:
+        """Say what it would take; of several that share, what came nearest."""
+        rejections = found.log.rejections()
+        if not rejections or not found.offers:
+            return _not_placed(services, "no offer matches the filters", "Loosen --gpu.")
+        need = least_need(self.inputs, request) if len(services) == 1 else None
+        nearest = nearest_miss(rejections)
+        return _not_placed(services, *(need or (nearest.example, nearest.remedy)))
 
 
 def _least_unrounded_usd(found: Candidates, tokens_per_s: float) -> float:

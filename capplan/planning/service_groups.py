@@ -27,16 +27,24 @@ def groups_by_target(request: PlanRequest) -> list[Group]:
         If a service has no rate.
     """
     groups: dict[str, list[NamedWorkload]] = {}
-    for one in request.services:
+    for one in completed_services(request):
         if mean_requests_per_s(one.workload, float(request.hours_per_month)) is None:
             raise RequestError(
                 f"Service {one.name!r} has no rate, so its part of the fleet is not known.",
                 "Give it requests_per_s or output_tokens_per_month.",
             )
-        target = one.target or request.targets[0]
-        completed = one.model_copy(update={"target": target, "slo": _own_slo(one, request)})
-        groups.setdefault(target, []).append(completed)
+        groups.setdefault(one.target or "", []).append(one)
     return [tuple(group) for group in groups.values()]
+
+
+def completed_services(request: PlanRequest) -> Group:
+    """Return the services with the request's target and limits where they state none."""
+    return tuple(
+        one.model_copy(
+            update={"target": one.target or request.targets[0], "slo": _own_slo(one, request)}
+        )
+        for one in request.services
+    )
 
 
 def of_one_service(request: PlanRequest) -> PlanRequest:

@@ -65,6 +65,8 @@ def evaluate_target(
     target: LlmSpec, known: Knowledge, request: PlanRequest, log: RejectionLog
 ) -> list[tuple[Evaluated, OfferTable]]:
     """Evaluate every way to draft for a target on every hardware that is on offer."""
+    if _too_long(target, request, log):
+        return []
     inputs = known.inputs
     machines = inputs.machines_for(target.id)
     draftings = draftings_for(
@@ -105,6 +107,22 @@ def evaluate_target(
                 for item in evaluate_rented(target, drafting, rented, inputs, request)
             )
     return out
+
+
+def _too_long(target: LlmSpec, request: PlanRequest, log: RejectionLog) -> bool:
+    """Whether the engine would refuse a mean request; recorded then."""
+    load, limit = request.workload, target.max_context
+    longest = load.prompt_tokens + load.output_tokens
+    if limit is None or longest <= limit:
+        return False
+    log.add(
+        "context",
+        f"{target.id}: a request of {longest:,} tokens (prompt and answer, on average) is longer "
+        f"than its context of {limit:,}",
+        "An LLM with a longer context, or shorter requests. A checkpoint whose positions were "
+        "stretched says so in its config.json: name its folder as --target.",
+    )
+    return True
 
 
 def _draft_indivisible(log: RejectionLog, drafting: Drafting, choice: HardwareChoice) -> bool:

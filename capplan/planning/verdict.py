@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from capplan.economics.bill import MONTH_HOURS
+from capplan.economics.decimals import dollars
+from capplan.planning.feasibility import nearest_miss
 from capplan.planning.money import money_assumptions
 from capplan.planning.most_tokens import against_plain, asks_for_most_tokens, bought
 from capplan.planning.planner import Outcome
@@ -29,7 +31,7 @@ def verdict(outcome: Outcome, request: PlanRequest) -> PlanVerdict:
             feasible=False,
             sentence=(
                 f"No feasible plan for {', '.join(request.targets)} within "
-                f"{request.budget_usd_per_month:,.0f} USD a month."
+                f"{dollars(request.budget_usd_per_month)} USD a month."
             ),
             needed=_needed(outcome, request),
         )
@@ -50,12 +52,12 @@ def _needed(outcome: Outcome, request: PlanRequest) -> str:
         if asks_for_most_tokens(request):
             what = "node on which it runs"
         return (
-            f"The cheapest {what} costs {cheapest:,.0f} USD a month: "
-            f"{cheapest - request.budget_usd_per_month:,.0f} more than the budget."
+            f"The cheapest {what} costs {dollars(cheapest)} USD a month: "
+            f"{dollars(cheapest - request.budget_usd_per_month)} more than the budget."
         )
     if outcome.rejections and (outcome.offers or outcome.candidates):
-        first = outcome.rejections[0]
-        return f"Most candidates fail like this: {first.example}. {first.remedy}"
+        nearest = nearest_miss(outcome.rejections)
+        return f"Nearest to a plan: {nearest.example}. {nearest.remedy}"
     return "No offer matches the filters; loosen --gpu, --provider, --purchase or --tier."
 
 
@@ -103,7 +105,7 @@ def _might_gain(options: Sequence[PlanOption]) -> str:
 
 def _sentence(best: PlanOption, baseline: PlanOption | None, *, most: bool) -> str:
     where = (
-        f"{best.replicas} replica{'s' if best.replicas > 1 else ''} of "
+        f"{best.replicas:,} replica{'s' if best.replicas > 1 else ''} of "
         f"{best.tensor_parallel} x {best.gpu_name}{' (CPU host)' if best.on_cpu else ''} at "
         f"{best.provider}{_bought(best)}"
     )

@@ -21,8 +21,8 @@ from capplan.schema.plan import PlanRequest
 from capplan.schema.workload import Slo
 from capplan.units import MS_PER_S
 
-_SHARES = tuple(share / 100 for share in range(99, 0, -1))
-"""Of the load, tried from most to least."""
+SHARES_OF_LOAD = tuple(share / 100 for share in range(99, 0, -1))
+"""Tried from most to least."""
 _PRECISION = 1.01
 """How near the least limit is found: within a hundredth above it."""
 _DOUBLINGS = 12
@@ -97,8 +97,10 @@ class _Search:
         sized = sized_for_peak(self.request)
         if Load.of(sized).tokens_per_s is None:
             return
-        choices = best_choices(self.inputs, sized, [Scenario(load=share) for share in _SHARES])
-        for share, choice in zip(_SHARES, choices, strict=True):
+        choices = best_choices(
+            self.inputs, sized, [Scenario(load=share) for share in SHARES_OF_LOAD]
+        )
+        for share, choice in zip(SHARES_OF_LOAD, choices, strict=True):
             if choice is None:
                 continue
             drafting, hardware = (

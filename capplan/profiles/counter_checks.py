@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 
 from capplan.profiles.engine_counters import EngineWindow
+from capplan.profiles.first_engine import counts_of_first_engine
 from capplan.schema.observation import Flag, SpeculationCounts, Use
 
 ALL_USES: tuple[Use, ...] = ("capacity", "latency", "acceptance", "step_time")
 
 _COUNTING_ERROR = 0.01
 """Requests at the window's edges and cut last steps move honest counters by less."""
-_EDGE_SHARE = 0.1
 _FEW_ROUNDS = 200
 """Even independent rounds leave +-7 points of acceptance here (two standard errors)."""
 _AGAIN = "Take both scrapes from one server under one load."
@@ -24,6 +24,9 @@ def speculation_of(window: EngineWindow) -> tuple[SpeculationCounts | None, tupl
     None with a flag where the counters contradict themselves or no draft was made, None without
     one where the engine does not count speculation.
     """
+    if "emitted" in window.counters:
+        counts, derived = counts_of_first_engine(window)
+        return counts, (*derived, *(() if counts or derived else _no_drafts(window)))
     drafted, accepted, derived = _drafted_and_accepted(window)
     if drafted is None or accepted is None:
         return None, _told_by_gauges(window)
@@ -42,41 +45,12 @@ def speculation_of(window: EngineWindow) -> tuple[SpeculationCounts | None, tupl
         accepted_per_position=positions,
         rounds=window.rounds,
     )
-    found = (*(check(counts) for check in _CHECKS), _emitted_agrees(window, counts))
+    found = (
+        *(check(counts) for check in _CHECKS),
+        _one_position(window),
+        _emitted_agrees(window, counts),
+    )
     return counts, (*flags, *(flag for flag in found if flag is not None))
-
-
-def window_flags(window: EngineWindow) -> Iterator[Flag]:
-    """Yield what is to be minded about a window apart from its speculation."""
-    if len(window.engines) > 1:
-        yield Flag(
-            check="several_engines",
-            text=f"{len(window.engines)} engines are added up; rates are of all of them together.",
-        )
-    if window.output_tokens == 0:
-        yield Flag(
-            check="no_traffic",
-            text="Not one token was generated.",
-            remedy="Observe while the server works.",
-            unusable_for=ALL_USES,
-        )
-    completed, first = window.counters.get("completed"), window.counts.get("ttft")
-    if completed and first and abs(completed - first) > _EDGE_SHARE * max(completed, first):
-        yield Flag(
-            check="requests_across_edges",
-            text=f"{first:g} requests began and {completed:g} ended well: latencies of whole "
-            "requests are of other requests than the tokens.",
-            remedy="Observe longer.",
-        )
-    if failed := window.counters.get("failed"):
-        yield Flag(check="failed_requests", text=f"{failed:g} requests were aborted or failed.")
-    if preemptions := window.counters.get("preemptions"):
-        yield Flag(
-            check="preemptions",
-            text=f"{preemptions:g} preemptions: the KV pool was too small for this load, and "
-            "requests were computed twice.",
-            remedy="Lower the concurrency, or give the KV pool more memory.",
-        )
 
 
 def _drafted_and_accepted(
@@ -104,7 +78,7 @@ def _drafts(window: EngineWindow, accepted: float) -> tuple[float | None, tuple[
     calls = window.counters.get("rounds")
     if calls is not None:
         return calls, ()
-    emitted = window.counters.get("emitted", window.decoded_tokens)
+    emitted = window.decoded_tokens
     if emitted is None or emitted <= accepted:
         return None, ()
     return emitted - accepted, (
@@ -226,11 +200,29 @@ def _emitted_agrees(window: EngineWindow, counts: SpeculationCounts) -> Flag | N
         return None
     if abs(emitted - accepted) <= _COUNTING_ERROR * accepted:
         return None
+    if emitted > accepted:
+        return Flag(
+            check="emitted_differs_from_accepted",
+            text=f"{emitted:.3f} tokens came out of a round, and no more than {accepted:.3f} can: "
+            "the counters of tokens and of rounds are of different requests.",
+            remedy=_AGAIN,
+        )
     return Flag(
         check="emitted_differs_from_accepted",
         text=f"{emitted:.3f} tokens really came out of a round, {accepted:.3f} were accepted "
         "(accepted tokens are counted before a text is cut at its end).",
         remedy="With short outputs trust the emitted ones.",
+    )
+
+
+def _one_position(window: EngineWindow) -> Flag | None:
+    if window.software != "tensorrt-llm" or len(window.accepted_at) != 1:
+        return None
+    return Flag(
+        check="one_position",
+        text="Only the first position is counted, which is all of N = 1. With a longer N this "
+        "server adds all positions up there, and the tokens of a round are not to be had from it.",
+        remedy="Compare N in the server's configuration.",
     )
 
 

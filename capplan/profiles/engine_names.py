@@ -1,8 +1,8 @@
 """What the engines call their figures under ``/metrics``.
 
 One meaning, one field; which name stands for it differs by engine and version. Names are
-compared in a plain form: ``:`` becomes ``_`` (as some exporters write) and the closing ``_total``
-is dropped (``LLM.get_metrics`` has none, OpenMetrics TYPE lines neither).
+compared in a plain form: ``:`` becomes ``_`` (as some exporters write), the closing ``_total`` is
+dropped (``LLM.get_metrics`` has none, OpenMetrics TYPE lines neither) and so is Ray's prefix.
 
 Sources: vLLM v1/metrics/loggers.py and v1/spec_decode/metrics.py (0.33) and
 engine/metrics.py (0.6-0.8, the first engine); SGLang docs "Production Metrics" and
@@ -23,7 +23,7 @@ COUNTERS = (
 """Figures that only grow while an engine lives."""
 GAUGES = (
     *("running", "waiting", "kv_usage", "prefix_hit_rate"),
-    *("acceptance_rate", "acceptance_length", "spec_steps"),
+    *("acceptance_rate", "acceptance_length", "spec_steps", "efficiency"),
 )
 HISTOGRAMS = ("ttft", "step", "token_gap", "tpot", "e2e", "generated", "prompted", "skipped")
 """Of these ``_sum`` and ``_count`` are read; buckets are too coarse below 10 ms."""
@@ -60,6 +60,7 @@ VLLM = EngineNames(
         "kv_usage": ("vllm_kv_cache_usage_perc", "vllm_gpu_cache_usage_perc"),
         "prefix_hit_rate": ("vllm_gpu_prefix_cache_hit_rate",),
         "acceptance_rate": ("vllm_spec_decode_draft_acceptance_rate",),
+        "efficiency": ("vllm_spec_decode_efficiency",),
         "ttft": ("vllm_time_to_first_token_seconds",),
         # Before 0.11 the time between two engine steps of a request went by TPOT's name.
         "step": ("vllm_inter_token_latency_seconds", "vllm_time_per_output_token_seconds"),
@@ -95,14 +96,22 @@ TENSORRT_LLM = EngineNames(
     "tensorrt-llm",
     "trtllm_",
     {
-        "drafted": ("trtllm_spec_decode_num_draft_tokens",),
-        "accepted": ("trtllm_spec_decode_num_accepted_tokens",),
+        # The second of each has a series a position (1.3 and newer).
+        "drafted": ("trtllm_spec_decode_num_draft_tokens", "trtllm_spec_decode_drafted_tokens"),
+        "accepted": (
+            "trtllm_spec_decode_num_accepted_tokens",
+            "trtllm_spec_decode_accepted_tokens",
+        ),
         "acceptance_length": ("trtllm_spec_decode_acceptance_length",),
         "output_tokens": ("trtllm_generation_tokens",),
         "prompt_tokens": ("trtllm_prompt_tokens",),
         "completed": ("trtllm_request_success",),
-        "running": ("trtllm_num_requests_running", "trtllm_num_scheduled_requests"),
-        "waiting": ("trtllm_num_requests_waiting",),
+        "prefix_hits": ("trtllm_prompt_cached_tokens",),
+        "running": (
+            *("trtllm_num_requests_running", "trtllm_num_scheduled_requests"),
+            "trtllm_num_active_requests",
+        ),
+        "waiting": ("trtllm_num_requests_waiting", "trtllm_server_queue_length"),
         "kv_usage": ("trtllm_kv_cache_utilization",),
         "prefix_hit_rate": ("trtllm_kv_cache_hit_rate",),
         "ttft": ("trtllm_time_to_first_token_seconds",),
@@ -156,15 +165,23 @@ LLAMA_CPP = EngineNames(
 ENGINES = (VLLM, SGLANG, TENSORRT_LLM, TRITON, TGI, LLAMA_CPP)
 
 MODEL_LABELS = ("model_name", "model", "served_model_name", "model_id")
-ENGINE_LABELS = ("instance", "pod", "worker_id", "engine", "engine_id", "dp_rank")
-"""Labels that tell engines apart; together they name one."""
+ENGINE_LABELS = (
+    *("instance", "pod", "worker_id", "engine", "engine_id", "dp_rank"),
+    *("ReplicaId", "WorkerId"),
+)
+"""Labels that tell engines apart; together they name one. The last two are Ray's."""
+POSITION_LABELS = ("position", "token_position")
+"""Labels that tell the tokens of a draft apart, the first one 0."""
 SAME_VALUE_LABELS = ("tp_rank", "pp_rank", "moe_ep_rank", "moe_dp_rank", "pid")
 """Every rank of an engine reports the same gauge: they are not added up."""
 
 
 def plain_name(name: str) -> str:
-    """Return a metric's name in the form that names are compared in."""
-    return name.replace(":", "_").removesuffix("_total")
+    """Return a metric's name in the form that names are compared in.
+
+    Ray exports the metrics of an engine that it runs under its own prefix.
+    """
+    return name.replace(":", "_").removesuffix("_total").removeprefix("ray_")
 
 
 def known_names() -> frozenset[str]:

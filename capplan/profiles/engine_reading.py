@@ -14,6 +14,7 @@ from capplan.profiles.engine_names import (
     GAUGES,
     HISTOGRAMS,
     MODEL_LABELS,
+    POSITION_LABELS,
     SAME_VALUE_LABELS,
     EngineNames,
     plain_name,
@@ -144,6 +145,7 @@ def _take(sample: Sample, gathered: dict[tuple[str, str, str], _Series]) -> bool
         return _take_position(series, labels, sample.value)
     else:
         _add(series, (_told_apart(meant, labels), part), place, labels, sample.value)
+        return _take_of_position(series, meant, place, labels, sample.value)
     return True
 
 
@@ -158,8 +160,21 @@ def _add(
     ranks[rank] = value if earlier is None else combine(earlier, value)
 
 
+def _take_of_position(
+    series: _Series, meant: str, place: int, labels: Mapping[str, str], value: float
+) -> bool:
+    """File what a counter that has a series a position says beside its total."""
+    if "token_position" not in labels:
+        return True
+    if meant == "accepted":
+        return _take_position(series, labels, value)
+    if meant == "drafted" and labels["token_position"] == "0":
+        _add(series, ("drafts", "value"), place, labels, value)
+    return True
+
+
 def _take_position(series: _Series, labels: Mapping[str, str], value: float) -> bool:
-    position = labels.get("position", "")
+    position = next((labels[name] for name in POSITION_LABELS if name in labels), "")
     if not position.isascii() or not position.isdigit() or len(position) > 4:
         return False
     series.positions[int(position)] += value

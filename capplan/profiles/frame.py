@@ -6,7 +6,8 @@ import statistics
 from typing import TYPE_CHECKING, Literal, get_args
 
 from capplan.errors import MissingPackageError, RequestError
-from capplan.schema.profile import Profile, RoundsCell, TimingCell
+from capplan.schema.cells import RoundsCell, TimingCell
+from capplan.schema.profile import Profile
 from capplan.units import MS_PER_S
 
 if TYPE_CHECKING:

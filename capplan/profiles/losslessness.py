@@ -18,7 +18,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.schema.profile import LosslessnessCell, Reason, Stability, Verdict
+from capplan.schema.cells import LosslessnessCell
+from capplan.schema.verdict import Reason, Stability, Verdict
 
 CHECK = "losslessness"
 FAMILY_ERROR = 0.01

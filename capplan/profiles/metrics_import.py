@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from capplan.profiles.counter_checks import ALL_USES, speculation_of, window_flags
+from capplan.profiles.counter_checks import ALL_USES, speculation_of
 from capplan.profiles.engine_counters import (
     Difference,
     EngineWindow,
@@ -15,6 +15,7 @@ from capplan.profiles.engine_counters import (
     since_start,
 )
 from capplan.profiles.engine_reading import Scrape, read_scrape
+from capplan.profiles.window_checks import window_flags
 from capplan.schema.observation import Flag, Load, Observation, Spread
 
 _RUN_ERROR = 0.01
@@ -209,7 +210,8 @@ def _difference_flags(seen: Difference) -> list[Flag]:
             Flag(
                 check="engine_restarted",
                 text=f"Restarted in the window, which is dropped: {'; '.join(seen.restarted)}.",
-                remedy="Take a window in which the engine stays up.",
+                remedy="Give the earlier text first, or take a window in which the engine stays "
+                "up.",
                 unusable_for=("capacity",) if seen.windows else ALL_USES,
             )
         )

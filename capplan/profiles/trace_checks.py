@@ -10,7 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from capplan.schema.profile import AcceptanceCell, Profile
+from capplan.schema.cells import AcceptanceCell
+from capplan.schema.profile import Profile
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -211,13 +211,29 @@ class WayOut(Value):
     tpot_ms: float
     choice: str
     """Draft, N, GPUs and provider in words."""
+    services: str = ""
+    """Whose limits or load: each service that cannot be served needs one of its ways."""
+
+
+class BlendTotal(Value):
+    """What all parts of a fleet cost with a share of each at another price."""
+
+    usd_per_month: float
+    planned_usd_per_month: float
+    saved_usd_per_month: float
 
 
 class PlanAnswers(Value):
-    """Answers about one option of one plan; about the plan itself where it has no option."""
+    """Answers about one option of one plan; about the plan itself where it has no option.
+
+    Of several services on replicas of their own the figures are those of the whole fleet: dollars,
+    replicas and loads are sums over its parts, a limit is that of the part that meets it first.
+    """
 
     schema_version: Literal[1] = 1
     plan: str
+    services: str = ""
+    """Those that a part serves; empty for a plan of one service, and for a whole fleet."""
     option: str = ""
     """Empty, and all of the option with it, where the plan found none."""
     gpu_name: str = ""
@@ -235,6 +251,11 @@ class PlanAnswers(Value):
     spares: Spares | None = None
     spot: SpotBlend | None = None
     commitment: CommitmentBlend | None = None
+    spot_total: BlendTotal | None = None
+    """Of a fleet in parts, whose prices differ: ``spot`` is told of each part."""
+    commitment_total: BlendTotal | None = None
+    parts: tuple[PlanAnswers, ...] = ()
+    """The same answers of every part of a fleet; empty where there is one."""
     held_fixed: tuple[str, ...] = ()
     """What every answer here assumes."""
     notes: tuple[str, ...] = ()

@@ -12,6 +12,8 @@ from capplan.schema.base import Value
 
 BF16_BYTES = 2.0
 """Bytes of an element where no other KV dtype is asked for."""
+FP8_BYTES = 1.0
+"""Bytes of an element of an fp8 KV cache."""
 
 _WRITTEN = re.compile(
     r"(?P<layers>\d+) (?P<kind>full|window|latent|state) "

@@ -203,6 +203,20 @@ class CostPart(Value):
     usd: Exact
     before: str
     after: str
+    services: str = ""
+    """Whose bill it adds to; empty where a plan is of one service."""
+
+
+class ServicesChange(Value):
+    """What some services cost before and after, on whatever replicas."""
+
+    services: str
+    before: str
+    """On which replicas: ``chat + extract`` share some, ``chat, extract`` do not; empty: not
+    there."""
+    after: str
+    usd_before: Exact
+    usd_after: Exact
 
 
 class PlanDifference(Value):
@@ -220,6 +234,8 @@ class PlanDifference(Value):
     usd_per_million_after: float | None = None
     parts: tuple[CostPart, ...] = ()
     """Add up to ``usd_after - usd_before`` to the cent."""
+    services: tuple[ServicesChange, ...] = ()
+    """Of plans with several services; they add up to the bills. Empty for plans of one."""
     settings: tuple[Setting, ...] = ()
     gate: Gate | None = None
     notes: tuple[str, ...] = ()

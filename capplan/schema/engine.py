@@ -30,6 +30,8 @@ class EngineMemory(Value):
     """Steps scheduled before the first is settled; windowed layers keep the tokens of all."""
     holds_windows: bool = True
     """Whether windowed layers drop what lies behind their window; else they keep every token."""
+    holds_chunks: bool = True
+    """The same of layers that attend within chunks (Llama 4)."""
     prints_capacity: bool = True
     """Whether the printed size of the pool is concurrency times longest length; else blocks shared
     out evenly among the groups of layers, whatever each of them takes of a request."""

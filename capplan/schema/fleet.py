@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from capplan.schema.base import Value
-from capplan.schema.pairing import Method
-from capplan.schema.price import Purchase
+from capplan.schema.option import Placement, PlanOption
 from capplan.schema.quantity import Quantity
 from capplan.schema.workload import Slo
 
@@ -16,29 +16,26 @@ Sharing = Literal["apart", "shared", "grouped"]
 """Every service on replicas of its own; all of one target on the same ones; some of them."""
 
 
-class ServicePart(Value):
-    """Services that share replicas, and the cheapest option that serves them."""
+def service_label(services: Sequence[str]) -> str:
+    """Return the name of services that share replicas: ``chat + extract``."""
+    return " + ".join(services)
+
+
+class _Served(Value):
+    """Comes last among the bases, so that the services are the first field of a file."""
 
     services: tuple[str, ...] = Field(min_length=1)
     slo: Slo
     """The strictest limit of each kind among them: a replica keeps it for every request."""
     option: str
     """Id of the option."""
-    target: str
-    draft: str | None
-    method: Method
-    num_speculative_tokens: int = Field(ge=0)
-    gpu: str
-    gpu_name: str
+
+
+class ServicePart(Placement, _Served):
+    """Services that share replicas, and the cheapest option that serves them."""
+
     unit: str
     """What is rented by the hour: ``GPU``, or ``CPU host``."""
-    tensor_parallel: int = Field(ge=1)
-    replicas: int = Field(ge=1)
-    gpus_rented: int = Field(ge=1)
-    provider: str
-    instance: str
-    region: str
-    purchase: Purchase
     usd_per_gpu_hour: float
     concurrency: int
     utilisation: float
@@ -53,6 +50,14 @@ class ServicePart(Value):
     output_tokens_per_month: float
     launch: str
     """Text that starts it on the engine, if the engine can run it."""
+    planned: PlanOption | None = None
+    """The whole option, as a plan of these services alone has it; None in plans of older
+    versions."""
+
+    @property
+    def label(self) -> str:
+        """The services' names in one: ``chat + extract``."""
+        return service_label(self.services)
 
 
 class FleetWay(Value):
@@ -103,8 +108,11 @@ class ServiceFleet(Value):
     notes: tuple[str, ...] = ()
 
     @property
+    def parts(self) -> tuple[ServicePart, ...]:
+        """Those of the cheapest way, which are paid for together; empty where there is no way."""
+        return self.ways[0].parts if self.ways else ()
+
+    @property
     def largest_part(self) -> ServicePart | None:
         """Part of the cheapest way that the plan's options serve; None where there is no way."""
-        if not self.ways:
-            return None
-        return max(self.ways[0].parts, key=lambda part: part.usd_per_month.mid)
+        return max(self.parts, key=lambda part: part.usd_per_month.mid, default=None)

@@ -26,6 +26,11 @@ class FixedLength(Value):
         return self.tokens
 
 
+class _MeanAndP95(Value):
+    mean_tokens: float = Field(ge=1)
+    p95_tokens: float = Field(ge=1)
+
+
 class LognormalLength(Value):
     """Logarithms of the lengths are normal: many short requests, few long ones.
 
@@ -47,8 +52,8 @@ class LognormalLength(Value):
         if not pair or {"median_tokens", "sigma"} & set(rest):
             msg = "give mean_tokens and p95_tokens, or median_tokens and sigma"
             raise ValueError(msg)
-        mean, p95 = float(data["mean_tokens"]), float(data["p95_tokens"])
-        return {**rest, **lognormal_parameters(mean, p95)}
+        stated = _MeanAndP95.model_validate({k: v for k, v in data.items() if k not in rest})
+        return {**rest, **lognormal_parameters(stated.mean_tokens, stated.p95_tokens)}
 
     @property
     def mean_tokens(self) -> float:

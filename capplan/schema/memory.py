@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
 from capplan.schema.base import Value
 from capplan.schema.pairing import Method
+
+VERSION = re.compile(r"^\d+(\.\d+)*(\.?[a-z][a-z0-9.]*)?$")
+"""How an engine writes its version: ``0.11``, ``0.33.0``, ``0.15.2rc1.dev93``."""
 
 KvDtype = Literal["auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]
 
@@ -33,7 +37,7 @@ class MemoryRequest(Value):
     prompt_tokens: int | None = Field(default=None, ge=1)
     output_tokens: int | None = Field(default=None, ge=1)
     engine: str = "vllm"
-    engine_version: str | None = Field(default=None, pattern=r"^\d+(\.\d+)*([a-z0-9.]*)?$")
+    engine_version: str | None = Field(default=None, pattern=VERSION.pattern)
     prefix_caching: bool | None = None
     """Whether prefixes are cached: matters to LLMs with states only. None: the default."""
     gpu_memory_bytes: float | None = Field(default=None, gt=0)

@@ -31,7 +31,8 @@ class LoadAtRate(Value):
     """Time per output token after the first; None where answers have one token."""
     e2e: LatenciesMs
     output_tokens_per_s: float = Field(gt=0)
-    """Of all replicas, from the first arrival to the last end."""
+    """Of all replicas. This and the means below are of the time in which requests keep coming:
+    from when a fifth of them have to when the last does; of the whole run if it is not stable."""
     utilisation: float = Field(ge=0, le=1)
     """Share of the time in which a step ran."""
     mean_batch: float = Field(ge=0)
@@ -43,6 +44,18 @@ class LoadAtRate(Value):
     """Requests of one replica thrown out of a full cache and computed again."""
     kv_peak_share: float = Field(ge=0)
     """Largest share of a replica's cache in use."""
+
+
+class SimulatedLengths(Value):
+    """Prompts, or answers, of the simulated requests, in tokens."""
+
+    origin: str
+    """What they were drawn from, or who stated them."""
+    mean_tokens: float = Field(ge=1)
+    p50_tokens: float = Field(ge=1)
+    p90_tokens: float = Field(ge=1)
+    p99_tokens: float = Field(ge=1)
+    longest_tokens: int = Field(ge=1)
 
 
 class ServingLoad(Value):
@@ -64,6 +77,10 @@ class ServingLoad(Value):
     """Of one replica."""
     mean_prompt_tokens: float
     mean_output_tokens: float
+    prompt_lengths: SimulatedLengths
+    output_lengths: SimulatedLengths
+    length_correlation: float = Field(ge=-1, le=1)
+    """Pearson's, of prompt and output of the simulated requests; 0 where one never changes."""
     prefix_hit_share: float
     capacity_requests_per_s: float = Field(gt=0)
     """Most that all replicas serve, in a closed loop with every place taken."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 from pydantic import Field, TypeAdapter, model_validator
@@ -16,6 +17,11 @@ MEAN_TOLERANCE = 0.02
 
 _LENGTHS: TypeAdapter[Lengths] = TypeAdapter(Lengths)
 _LEAST_OUTPUT = 2
+_LONGEST = 10_000_000
+"""Tokens of a prompt or an answer; no trace may state more either."""
+_MOST_PER_S, _MOST_A_MONTH = 1e9, 1e18
+"""More is a slip of the unit, and its bill is beyond what a number keeps to the cent."""
+_LEAST_UTILISATION = 1e-6
 
 
 class TrafficPart(Value):
@@ -31,20 +37,23 @@ class TrafficPart(Value):
     """Mean output length of this part, thinking included; the workload's if None."""
 
 
+_MIX = TypeAdapter(tuple[TrafficPart, ...])
+
+
 class Workload(Value):
     """Traffic of one service. Without a rate, a plan buys the most tokens for its budget."""
 
-    requests_per_s: float | None = Field(default=None, gt=0)
+    requests_per_s: float | None = Field(default=None, gt=0, le=_MOST_PER_S)
     """Mean rate of the hours in which the load arrives."""
-    output_tokens_per_month: float | None = Field(default=None, gt=0)
-    prompt_tokens: int = Field(default=1024, ge=1)
+    output_tokens_per_month: float | None = Field(default=None, gt=0, le=_MOST_A_MONTH)
+    prompt_tokens: int = Field(default=1024, ge=1, le=_LONGEST)
     """Mean prompt length."""
-    output_tokens: int = Field(default=256, ge=_LEAST_OUTPUT)
+    output_tokens: int = Field(default=256, ge=_LEAST_OUTPUT, le=_LONGEST)
     """Mean output length."""
     temperature: float = Field(default=0.0, ge=0)
     """Of a mix, the mean over its tokens."""
     task: str | None = None
-    utilisation: float = Field(default=0.6, gt=0, le=1)
+    utilisation: float = Field(default=0.6, ge=_LEAST_UTILISATION, le=1)
     """Share of a replica's largest throughput that is planned to be used on average; where a peak
     is known, at the peak."""
     arrival: Arrival | None = None
@@ -69,7 +78,7 @@ class Workload(Value):
             if lengths is not None and f"{name}_tokens" not in data:
                 mean = _LENGTHS.validate_python(lengths).mean_tokens
                 filled[f"{name}_tokens"] = max(round(mean), least)
-        parts = [TrafficPart.model_validate(part) for part in data.get("mix") or ()]
+        parts = _MIX.validate_python(data.get("mix", ()))
         if not parts:
             return filled
         own = _own_output_tokens(parts)
@@ -132,7 +141,7 @@ class Workload(Value):
         return self
 
 
-def mean_temperature(parts: tuple[TrafficPart, ...] | list[TrafficPart]) -> float:
+def mean_temperature(parts: Sequence[TrafficPart]) -> float:
     """Return the temperature of a mix: the mean over its output tokens."""
     weights = [part.share * (part.output_tokens or 1.0) for part in parts]
     return sum(
@@ -140,7 +149,7 @@ def mean_temperature(parts: tuple[TrafficPart, ...] | list[TrafficPart]) -> floa
     ) / sum(weights)
 
 
-def _own_output_tokens(parts: tuple[TrafficPart, ...] | list[TrafficPart]) -> float | None:
+def _own_output_tokens(parts: Sequence[TrafficPart]) -> float | None:
     """Return the mean output length that the parts state; None where they state none."""
     stated = [part.output_tokens for part in parts if part.output_tokens is not None]
     if not stated:

@@ -28,11 +28,15 @@ R = TypeVar("R", bound=AnyRow)
 
 _REMEDY = "Give a folder with files such as speedup.csv; models_db/published shows the format."
 
+_ABOVE_ZERO = (": measured_speedup", ": tau", ": batch_size", ": t_ar_ms", ": t_sd_ms")
+"""Ends of what names a cell whose number must be above 0; no column is ever negative."""
+
 
 def read_published(folder: Path) -> PublishedRows:
     """Read what a folder in the format of ``models_db/published`` holds.
 
-    A cell that is no number where one belongs counts as empty and is reported in ``problems``.
+    A cell that is no number where one belongs, or one that cannot be (a speedup of 0), counts as
+    empty and is reported in ``problems``.
 
     Raises
     ------
@@ -103,5 +107,9 @@ def _number(text: str, where: str, problems: list[str]) -> float | None:
         value = math.nan
     if not math.isfinite(value):
         problems.append(f"{where} is {text!r}, expected a number; taken as empty")
+        return None
+    if value < 0 or (value == 0 and where.endswith(_ABOVE_ZERO)):
+        least = "above 0" if where.endswith(_ABOVE_ZERO) else "of 0 or more"
+        problems.append(f"{where} is {text!r}, expected a number {least}; taken as empty")
         return None
     return value

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from capplan.estimate.datasheet_step import DatasheetStep, HardwareGroup
 from capplan.estimate.decoding import DecodeSetting, decode_work
 from capplan.estimate.planned_round import RoundParts
 from capplan.estimate.pooling import PooledFit, Work, fit_pooled
@@ -17,7 +18,6 @@ from capplan.estimate.round_cost import (
     diluted,
     planned_groups,
 )
-from capplan.estimate.steptime import DatasheetStep, HardwareGroup
 from capplan.schema.engine import ROUND_TERMS, EngineConstants, RoundConstants
 from capplan.schema.llm import LlmSpec
 from capplan.validation.decode_rows import decode_steps, fit_decode

@@ -45,6 +45,8 @@ class Columns:
         The three names as they stand in the file.
     layout
         A public layout that was recognised, or ``columns by name``.
+    total
+        Place and name of the sum of prompt and output, where the layout has one.
     """
 
     timestamp: int
@@ -52,11 +54,18 @@ class Columns:
     output: int
     names: tuple[str, str, str]
     layout: str
+    total: tuple[int, str] | None = None
 
     @property
-    def places(self) -> tuple[int, int, int]:
-        """The three places in order."""
-        return self.timestamp, self.prompt, self.output
+    def places(self) -> tuple[int, ...]:
+        """The three places in order, and that of the total if there is one."""
+        more = () if self.total is None else (self.total[0],)
+        return (self.timestamp, self.prompt, self.output, *more)
+
+    @property
+    def read_names(self) -> tuple[str, ...]:
+        """Names of all columns that are read, as :attr:`places`."""
+        return (*self.names, *(() if self.total is None else (self.total[1],)))
 
 
 def plain(name: str) -> str:
@@ -85,13 +94,24 @@ def find_columns(
     """
     keys = [plain(name) for name in names]
     timestamp, prompt, output = (_place(role, keys, names, file, chosen or {}) for role in ROLES)
+    layout = _layout(set(keys))
     return Columns(
         timestamp,
         prompt,
         output,
         (names[timestamp], names[prompt], names[output]),
-        _layout(set(keys)),
+        layout,
+        # columns that the caller names need not be the parts of it
+        None if chosen else _total(layout, keys, names),
     )
+
+
+def _total(layout: str, keys: Sequence[str], names: Sequence[str]) -> tuple[int, str] | None:
+    """Return the column that a layout keeps the sum of both lengths in."""
+    key = _TOTALS.get(layout)
+    if key is None or keys.count(key) != 1:
+        return None
+    return keys.index(key), names[keys.index(key)]
 
 
 def _place(
@@ -123,6 +143,7 @@ _LAYOUTS: tuple[tuple[str, frozenset[str]], ...] = (
     ),
     ("Mooncake", frozenset({"timestamp", "inputlength", "outputlength", "hashids"})),
 )
+_TOTALS = {"BurstGPT": "totaltokens"}
 
 
 def _layout(keys: set[str]) -> str:

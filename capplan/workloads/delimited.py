@@ -70,9 +70,9 @@ def _sample(block: bytes, place: int, delimiter: str) -> str:
     return next((value for value in found if is_time(value)), found[0] if found else "")
 
 
-def _picker(*places: int) -> Callable[[list[str]], tuple[str, str, str]]:
-    """Return what takes three cells out of a row."""
-    return cast("Callable[[list[str]], tuple[str, str, str]]", itemgetter(*places))
+def _picker(*places: int) -> Callable[[list[str]], tuple[str, ...]]:
+    """Return what takes some cells out of a row."""
+    return cast("Callable[[list[str]], tuple[str, ...]]", itemgetter(*places))
 
 
 class _Table:
@@ -101,11 +101,11 @@ class _Table:
             return False
         columns = self.rows.columns
         seconds = times(cells, columns.timestamp, self.rows.form)
-        prompts = whole_numbers(cells, columns.prompt)
-        outputs = whole_numbers(cells, columns.output)
-        if seconds is None or prompts is None or outputs is None:
+        tokens = [whole_numbers(cells, place) for place in columns.places[1:]]
+        read = [column for column in tokens if column is not None]
+        if seconds is None or len(read) < len(tokens):
             return False
-        return self.rows.add_arrays(seconds, prompts, outputs)
+        return self.rows.add_arrays(seconds, *read)
 
     def _slowly(self, blocks: Iterator[bytes]) -> None:
         texts = (StringIO(block.decode("utf-8"), newline="") for block in blocks)
@@ -130,7 +130,7 @@ class _Table:
         self._line = begin + reader.line_num
 
     def _rows(
-        self, cells: list[list[str]], line: int, pick: Callable[[list[str]], tuple[str, str, str]]
+        self, cells: list[list[str]], line: int, pick: Callable[[list[str]], tuple[str, ...]]
     ) -> None:
         kept, lines = [], []
         for at, row in enumerate(cells, line):
@@ -140,5 +140,5 @@ class _Table:
             elif row:
                 self.rows.reject(at, f"{len(row)} cells where the header has {self._width}")
         if kept:
-            moments, prompts, outputs = zip(*map(pick, kept), strict=True)
-            self.rows.add(moments, prompts, outputs, lines)
+            moments, prompts, outputs, *totals = zip(*map(pick, kept), strict=True)
+            self.rows.add(moments, prompts, outputs, lines, *totals)

@@ -21,7 +21,8 @@ from capplan.workloads.times import TimeForm
 
 Path = tuple[str, ...]
 """A field's name, and before it that of the object which it stands in."""
-Arrays = tuple[Floats, Floats, Floats]
+Arrays = tuple[Floats, ...]
+"""Seconds, prompt tokens, output tokens and, where it is asked for, their total."""
 
 _QUOTE, _ESCAPE, _SPACE, _MINUS, _ZERO, _NINE = (ord(sign) for sign in '"\\ -09')
 _COLON, _COMMA, _BEGIN, _END, _NEWLINE, _LIST, _LIST_END = (ord(sign) for sign in ":,{}\n[]")
@@ -57,7 +58,7 @@ def read_alike(block: bytes, paths: Sequence[Path], form: TimeForm) -> Arrays | 
     block
         Lines, the last one ended.
     paths
-        The fields of time, prompt tokens and output tokens.
+        The fields of time, prompt tokens, output tokens and, where it is checked, their total.
     form
         How times are written.
 
@@ -77,12 +78,13 @@ def read_alike(block: bytes, paths: Sequence[Path], form: TimeForm) -> Arrays | 
     cells = _cells(marks, shape)
     if cells is None:
         return None
-    time, prompt, output = (shape.values[path] for path in paths)
+    time, *lengths = (shape.values[path] for path in paths)
     seconds = _times(cells, time, form)
-    prompts, outputs = (_tokens(cells, column) for column in (prompt, output))
-    if seconds is None or prompts is None or outputs is None:
+    tokens = [_tokens(cells, column) for column in lengths]
+    read = [column for column in tokens if column is not None]
+    if seconds is None or len(read) < len(tokens):
         return None
-    return seconds, prompts, outputs
+    return (seconds, *read)
 
 
 def _marks(block: bytes) -> _Marks | None:

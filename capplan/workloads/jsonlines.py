@@ -75,7 +75,7 @@ class _Lines:
         """Learn from the first object what the fields are, and how times are written."""
         flat = _flat(record)
         columns = find_columns(list(flat), self._file, self._chosen)
-        self._paths = [_path(name, record) for name in columns.names]
+        self._paths = [_path(name, record) for name in columns.read_names]
         name = columns.names[0]
         form = time_form(flat[name], name, columns.layout, self._file, self._unit)
         self.rows = Rows(columns, form, self._file)
@@ -99,8 +99,8 @@ class _Lines:
             for at, reason in wrong:
                 rows.reject(at, reason)
         if rows is not None and good:
-            times, prompts, outputs = (_column(good, path) for path in self._paths)
-            rows.add(times, prompts, outputs, lines)
+            times, prompts, outputs, *totals = (_column(good, path) for path in self._paths)
+            rows.add(times, prompts, outputs, lines, *totals)
 
 
 def _sorted_out(

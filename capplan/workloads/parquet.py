@@ -16,7 +16,7 @@ _BATCH_ROWS = 100_000
 
 
 def read_parquet(path: Path, chosen: Mapping[str, str], unit: str | None) -> Rows:
-    """Read three columns of a Parquet file; the others are never loaded.
+    """Read the columns of a Parquet file that are needed; the others are never loaded.
 
     Raises
     ------
@@ -40,13 +40,13 @@ def read_parquet(path: Path, chosen: Mapping[str, str], unit: str | None) -> Row
     columns = find_columns(table.schema_arrow.names, path.name, chosen)
     rows: Rows | None = None
     line = 1
-    for times, prompts, outputs in _batches(table, columns, path.name, arrow):
+    for times, prompts, outputs, *totals in _batches(table, columns, path.name, arrow):
         if rows is None:
             first = next((time for time in times if time is not None), None)
             name = columns.names[0]
             form = time_form(first, name, columns.layout, path.name, unit)
             rows = Rows(columns, form, path.name)
-        rows.add(times, prompts, outputs, range(line, line + len(times)))
+        rows.add(times, prompts, outputs, range(line, line + len(times)), *totals)
         line += len(times)
     if rows is None:
         raise WorkloadError(f"{path.name} has no row.", "Give a longer trace.")
@@ -54,10 +54,10 @@ def read_parquet(path: Path, chosen: Mapping[str, str], unit: str | None) -> Row
 
 
 def _batches(table: Any, columns: Columns, name: str, arrow: Any) -> Iterator[list[list[Any]]]:
-    """Yield the three columns as Python values, some rows at a time."""
+    """Yield the columns as Python values, some rows at a time."""
     try:
-        for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns.names)):
-            yield [_values(batch.column(column)) for column in columns.names]
+        for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns.read_names)):
+            yield [_values(batch.column(column)) for column in columns.read_names]
     except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise WorkloadError(
             f"{name} is damaged: {str(error)[:120]}.", "Write it again, or give the trace as CSV."

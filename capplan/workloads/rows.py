@@ -56,6 +56,8 @@ class Rows:
     bad: int = 0
     failed: int = 0
     """Requests without an output token: refused or broken off."""
+    contradicting: int = 0
+    """Of the bad rows those whose total is not the sum of prompt and output."""
     total: int = 0
 
     def add(
@@ -64,6 +66,7 @@ class Rows:
         prompts: Sequence[Any],
         outputs: Sequence[Any],
         lines: Sequence[int],
+        totals: Sequence[Any] | None = None,
     ) -> None:
         """Take a chunk: all at once where every value is plain, else row by row.
 
@@ -73,19 +76,31 @@ class Rows:
             If the trace is larger than :data:`MAX_ROWS`.
         """
         self._count(len(times))
-        try:
-            chunk = (
-                seconds_of_many(times, self.form),
-                np.array(prompts).astype(float),
-                np.array(outputs).astype(float),
-            )
-        except (ValueError, TypeError, AttributeError, OverflowError):
-            chunk = None
-        if chunk is None or not _flat(chunk, len(times)) or not _plain(*chunk):
-            chunk = self._one_by_one(times, prompts, outputs, lines)
+        tokens = (prompts, outputs, *(() if totals is None else (totals,)))
+        chunk = self._at_once(times, tokens)
+        if chunk is None:
+            chunk = self._one_by_one(times, prompts, outputs, lines, totals)
         self._keep(*chunk)
 
-    def add_arrays(self, seconds: Floats, prompts: Floats, outputs: Floats) -> bool:
+    def _at_once(
+        self, times: Sequence[Any], tokens: Sequence[Sequence[Any]]
+    ) -> tuple[Floats, Floats, Floats] | None:
+        """Return arrays; None if a value is not plain or a total contradicts its parts."""
+        try:
+            seconds = seconds_of_many(times, self.form)
+            columns = [np.array(column).astype(float) for column in tokens]
+        except (ValueError, TypeError, AttributeError, OverflowError):
+            return None
+        if not _flat((seconds, *columns), len(times)):
+            return None
+        prompts, outputs = columns[:2]
+        if not _plain(seconds, prompts, outputs) or not _adds_up(*columns):
+            return None
+        return seconds, prompts, outputs
+
+    def add_arrays(
+        self, seconds: Floats, prompts: Floats, outputs: Floats, totals: Floats | None = None
+    ) -> bool:
         """Take a chunk that is arrays already; False, and nothing taken, if a row is bad.
 
         Raises
@@ -93,7 +108,7 @@ class Rows:
         WorkloadError
             If the trace is larger than :data:`MAX_ROWS`.
         """
-        if not _plain(seconds, prompts, outputs):
+        if not _plain(seconds, prompts, outputs) or not _adds_up(prompts, outputs, totals):
             return False
         self._count(len(seconds))
         self._keep(seconds, prompts, outputs)
@@ -128,10 +143,16 @@ class Rows:
         prompts: Sequence[Any],
         outputs: Sequence[Any],
         lines: Sequence[int],
+        totals: Sequence[Any] | None,
     ) -> tuple[Floats, Floats, Floats]:
         kept: list[tuple[float, float, float]] = []
-        for time, prompt, output, line in zip(times, prompts, outputs, lines, strict=True):
+        sums = [None] * len(lines) if totals is None else totals
+        for time, prompt, output, total, line in zip(
+            times, prompts, outputs, sums, lines, strict=True
+        ):
             row = self._row(time, prompt, output)
+            if not isinstance(row, str):
+                row = self._checked(row, total)
             if isinstance(row, str):
                 self._bad(line, row)
             else:
@@ -154,6 +175,22 @@ class Rows:
             return f"{names[1]} is 0, but {tokens[1]:.0f} tokens were written"
         return seconds, tokens[0], tokens[1]
 
+    def _checked(
+        self, row: tuple[float, float, float], total: Any
+    ) -> tuple[float, float, float] | str:
+        """Return the row, or how its total contradicts it; one that is empty contradicts none."""
+        if self.columns.total is None or total is None or not str(total).strip():
+            return row
+        name, (_, prompt, output) = self.columns.total[1], row
+        number = _tokens(total)
+        if number is None:
+            return f"{name} {_shown(total)} is not a whole number from 0 to {MAX_TOKENS:,}"
+        if _adds_up(np.array(prompt), np.array(output), np.array(number)):
+            return row
+        self.contradicting += 1
+        _, prompts, outputs = self.columns.names
+        return f"{name} is {number:.0f}, but {prompts} {prompt:.0f} and {outputs} {output:.0f}"
+
 
 def _flat(columns: Sequence[NDArray[Any]], length: int) -> bool:
     """Whether every value of a column is one number; lists in all rows make a table of them."""
@@ -168,6 +205,14 @@ def _plain(seconds: Floats, prompts: Floats, outputs: Floats) -> bool:
         if not ((tokens >= 0) & (tokens <= MAX_TOKENS) & (tokens == np.floor(tokens))).all():
             return False
     return not ((prompts == 0) & (outputs > 0)).any()
+
+
+def _adds_up(prompts: Floats, outputs: Floats, totals: Floats | None = None) -> bool:
+    """Whether every total is the sum of its parts; a failed request may state less."""
+    if totals is None:
+        return True
+    failed = (outputs == 0) & (totals >= 0) & (totals <= prompts)
+    return bool(((totals == prompts + outputs) | failed).all())
 
 
 def _tokens(value: Any) -> float | None:

@@ -51,6 +51,8 @@ class ReadTrace:
         Rows that could not be read, kept out.
     bad_rows
         The first of them.
+    contradicting
+        Bad rows whose total is not the sum of prompt and output.
     unsorted
         Whether the file was not in the order of arrival.
     """
@@ -65,6 +67,7 @@ class ReadTrace:
     bad: int
     bad_rows: tuple[BadRow, ...]
     unsorted: bool
+    contradicting: int = 0
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ def read_trace(path: str | Path, options: TraceOptions | None = None) -> ReadTra
         bad=rows.bad,
         bad_rows=tuple(sorted(rows.shown, key=lambda row: row.line)),
         unsorted=bool((np.diff(seconds) < 0).any()),
+        contradicting=rows.contradicting,
     )
 
 

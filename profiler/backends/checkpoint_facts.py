@@ -10,7 +10,7 @@ from capplan.inputs.documents import read_json
 from capplan.inputs.limits import CONFIG
 from capplan.inputs.safetensors import read_tensors
 from capplan.schema.llm import LlmSpec
-from capplan.schema.profile import ProfiledLlm
+from capplan.schema.measured_setup import ProfiledLlm
 from capplan.schema.provenance import Kind, Source
 from profiler.backends.checkpoints import Checkpoint
 

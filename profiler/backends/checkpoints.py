@@ -195,9 +195,18 @@ def _pickle_error(name: str, file: str) -> CheckpointError:
     )
 
 
+_LFS_POINTER = b"version https://git-lfs"
+"""How a file of Git begins whose content was not fetched."""
+
+
 def check_safetensors(path: Path) -> None:
     """Raise :class:`CheckpointError` unless the file is as long as its header says."""
     size = path.stat().st_size
+    if read_start(path, len(_LFS_POINTER)) == _LFS_POINTER:
+        raise CheckpointError(
+            f"{path.name} is a Git LFS pointer of {size} bytes, not the weights.",
+            "Fetch them with: git lfs pull; or time the shape alone with --weights dummy.",
+        )
     try:
         needed = read_tensors(path).end
     except UnreadableFileError as error:

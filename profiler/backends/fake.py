@@ -13,17 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from capplan.schema.cells import DraftSampling, Role
 from capplan.schema.llm import LlmSpec
-from capplan.schema.profile import (
+from capplan.schema.measured_setup import (
     Backend as BackendRecord,
     Draft,
-    DraftSampling,
-    MemoryRecord,
     ModelDraft,
     NgramDraft,
     ProfiledLlm,
-    Role,
 )
+from capplan.schema.profile import MemoryRecord
 from capplan.schema.provenance import Kind, Source
 from profiler.protocol import (
     Generation,

@@ -11,17 +11,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from capplan.schema.pairing import Method
-from capplan.schema.profile import (
+from capplan.schema.cells import Role
+from capplan.schema.measured_setup import (
     Backend as BackendRecord,
     Draft,
     EngineDraft,
-    EngineMemory,
-    MemoryRecord,
     NgramDraft,
     ProfiledLlm,
-    Role,
 )
+from capplan.schema.pairing import Method
+from capplan.schema.profile import EngineMemory, MemoryRecord
 from profiler.backends.fake import FakeBackend, _nothing
 from profiler.engine import (
     Configuration,

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from capplan.errors import ServerError
-from capplan.schema.profile import LosslessnessCell, Skipped, Stability, Verdict
+from capplan.schema.cells import LosslessnessCell
+from capplan.schema.profile import Skipped
+from capplan.schema.verdict import Stability, Verdict
 from profiler.backends.live_http import Endpoint, ServedLlm
 from profiler.backends.live_lossless import (
     LosslessnessAsk,

@@ -10,14 +10,10 @@ from numpy.typing import NDArray
 
 from capplan.profiles.losslessness import losslessness_verdict
 from capplan.profiles.store import StoredProfile, save_held_profile
+from capplan.schema.cells import LosslessnessCell
 from capplan.schema.observation import Observation
-from capplan.schema.profile import (
-    LosslessnessCell,
-    Profile,
-    Skipped,
-    Stability,
-    Verdict,
-)
+from capplan.schema.profile import Profile, Skipped
+from capplan.schema.verdict import Stability, Verdict
 from profiler.backends.live_check import REPORTS
 from profiler.backends.live_traces import ServedTrace
 from profiler.timing.verdict import combine, doubt

@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import Any
 
 from capplan.errors import ServerError
-from capplan.schema.profile import LosslessnessCell
+from capplan.schema.cells import LosslessnessCell
 from profiler.backends.live_answers import choice, ids, log_probs, reported
 from profiler.backends.live_http import PATHS, Endpoint, ServedLlm, post_json
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from capplan.profiles.metrics_import import RunTotals
+from capplan.schema.measured_setup import Device, Draft
 from capplan.schema.observation import Flag, Load, Observation, Spread
-from capplan.schema.profile import Device, Draft
 from profiler.backends.live_facts import ServerFacts
 from profiler.backends.live_http import Served
 from profiler.backends.live_load import Level, LevelKey, LoadOutcome

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.schema.profile import AcceptanceCell, DraftSampling
+from capplan.schema.cells import AcceptanceCell, DraftSampling
 from profiler.backends.live_http import Served
 
 MAX_TRACED = 255

@@ -17,7 +17,8 @@ from typing import Protocol
 
 import torch
 
-from capplan.schema.profile import DraftSampling, NgramDraft
+from capplan.schema.cells import DraftSampling
+from capplan.schema.measured_setup import NgramDraft
 from profiler.backends.ngram import LookupIndex
 from profiler.backends.torch_cache import SlotCache
 from profiler.backends.torch_llm import TorchLlm

@@ -13,7 +13,8 @@ from typing import Protocol
 
 import torch
 
-from capplan.schema.profile import DraftSampling, NgramDraft
+from capplan.schema.cells import DraftSampling
+from capplan.schema.measured_setup import NgramDraft
 from profiler.backends.speculative import (
     Decoding,
     LookupDrafter,

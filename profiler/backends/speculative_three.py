@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from capplan.schema.profile import DraftSampling
+from capplan.schema.cells import DraftSampling
 from profiler.backends.speculative import (
     Drafter,
     ModelDrafter,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from capplan.schema.profile import DraftSampling
+from capplan.schema.cells import DraftSampling
 from profiler.backends.speculative import RoundCounts, begin, decode
 from profiler.backends.speculative_three import Levels, MeteredLlm, PassMeter, VerifiedDrafter
 from profiler.protocol import SamplingPoint

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from capplan.schema.llm import LlmSpec
-from capplan.schema.profile import ProfiledLlm
+from capplan.schema.measured_setup import ProfiledLlm
 from capplan.schema.provenance import Kind, Source
 from profiler.backends.checkpoints import Checkpoint
 from profiler.backends.torch_llm import TorchLlm

@@ -8,16 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from capplan.errors import CheckpointError, MissingPackageError, RequestError
-from capplan.schema.profile import (
+from capplan.schema.cells import DraftSampling, Role
+from capplan.schema.measured_setup import (
     Backend as BackendRecord,
     Draft,
-    DraftSampling,
-    MemoryRecord,
     ModelDraft,
     NgramDraft,
     ProfiledLlm,
-    Role,
 )
+from capplan.schema.profile import MemoryRecord
 
 try:
     import safetensors  # noqa: F401 - transformers needs it to read any checkpoint we accept

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from capplan.schema.profile import Phase, Role
+from capplan.schema.cells import Phase, Role
 from profiler.protocol import PreparedPoint, TimingPoint
 
 _PROBES = (

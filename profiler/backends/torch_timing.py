@@ -11,7 +11,7 @@ import time
 
 import torch
 
-from capplan.schema.profile import Phase
+from capplan.schema.cells import Phase
 from capplan.units import MS_PER_S
 from profiler.backends.torch_llm import TorchLlm, memory_errors
 from profiler.protocol import TimingPoint

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from capplan.schema.profile import AcceptanceCell, NgramDraft
+from capplan.schema.cells import AcceptanceCell
+from capplan.schema.measured_setup import NgramDraft
 from profiler.backends.ngram import replay
 from profiler.backends.torch_generate import left_pad
 from profiler.backends.torch_llm import TorchLlm

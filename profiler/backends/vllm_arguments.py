@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from capplan.errors import RequestError
+from capplan.schema.cells import DraftSampling
 from capplan.schema.pairing import Method
-from capplan.schema.profile import DraftSampling
 from profiler.engine import Configuration, EngineRequest
 
 MAX_BATCHED_TOKENS = {"cpu": 2048, "cuda": 8192}

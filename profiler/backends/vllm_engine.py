@@ -9,18 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from capplan.errors import EngineError, PairingError, RequestError
-from capplan.schema.pairing import Method
-from capplan.schema.profile import (
+from capplan.schema.cells import Role
+from capplan.schema.measured_setup import (
     Backend as BackendRecord,
     Draft,
     EngineDraft,
-    EngineMemory,
-    MemoryRecord,
     ModelDraft,
     NgramDraft,
     ProfiledLlm,
-    Role,
 )
+from capplan.schema.pairing import Method
+from capplan.schema.profile import EngineMemory, MemoryRecord
 from capplan.units import BYTES_PER_GIB
 from profiler.backends.checkpoint_facts import (
     DTYPE_BYTES,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from capplan.schema.profile import Device, Verdict
+from capplan.schema.measured_setup import Device
+from capplan.schema.verdict import Verdict
 
 
 class Telemetry(Protocol):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from capplan.schema.profile import Device, Stability, Verdict
+from capplan.schema.measured_setup import Device
+from capplan.schema.verdict import Stability, Verdict
 from profiler.timing.clock import Clock
 
 STABLE = Verdict(stability=Stability.STABLE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from capplan.schema.profile import Device, Reason, Stability, Verdict
+from capplan.schema.measured_setup import Device
+from capplan.schema.verdict import Reason, Stability, Verdict
 
 STABLE = Verdict(stability=Stability.STABLE)
 BUSY_SHARE_NOISY = 0.1

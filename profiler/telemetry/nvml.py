@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from capplan.errors import DeviceError, MissingPackageError
-from capplan.schema.profile import Device, Reason, Stability, Verdict
+from capplan.schema.measured_setup import Device
+from capplan.schema.verdict import Reason, Stability, Verdict
 from capplan.units import BYTES_PER_MIB
 
 STABLE = Verdict(stability=Stability.STABLE)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from capplan.schema.profile import Verdict
+from capplan.schema.verdict import Verdict
 from profiler.protocol import PreparedPoint
 from profiler.timing.clock import Clock, reading_cost_s
 from profiler.timing.verdict import judge_seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from capplan.schema.profile import Reason, Stability, Verdict
+from capplan.schema.verdict import Reason, Stability, Verdict
 
 SPREAD_NOISY = 0.05
 """Robust standard deviation over median above which a cell is noisy.

@@ -11,15 +11,10 @@ from typing import Any
 import pytest
 
 from capplan.profiles.store import save_profile
-from capplan.schema.profile import (
-    Draft,
-    ModelDraft,
-    Profile,
-    ProfiledLlm,
-    Role,
-    Stability,
-    Verdict,
-)
+from capplan.schema.cells import Role
+from capplan.schema.measured_setup import Draft, ModelDraft, ProfiledLlm
+from capplan.schema.profile import Profile
+from capplan.schema.verdict import Stability, Verdict
 
 Call = Callable[..., tuple[int, str, str]]
 ASKED = ("--target", "Qwen/Qwen3-32B", "--budget", "40000", "--rate", "2")

@@ -18,7 +18,7 @@ from capplan.errors import ProfileFormatError, RequestError
 from capplan.profiles.store import load_profile, save_profile
 from capplan.reporting.jsonout import render_json
 from capplan.schema.plan import PlanRequest
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 from capplan.schema.workload import Workload
 
 TASKS = {"chat": 0.35, "code": 0.75, "notes": 0.55}

@@ -15,6 +15,8 @@ from capplan.api.serving import simulate_serving
 from capplan.api.serving_wishes import ServingWishes
 from capplan.errors import ProfileError, RequestError
 from capplan.profiles.store import StoredProfile, save_profile
+from capplan.reporting.load_text import render_load
+from capplan.schema.workload import TrafficPart
 
 Call = Callable[..., tuple[int, str, str]]
 QUICK = ("--requests", "150")
@@ -191,3 +193,122 @@ def test_an_option_is_served_at_the_plans_own_rate(run: Call, plan_file: Path) -
     assert found["capacity_output_tokens_per_s"] == pytest.approx(
         option["output_tokens_per_s"]["mid"], rel=0.25
     )
+
+
+def test_a_plan_without_speculation_is_simulated_and_has_no_lengths(plan_file: Path) -> None:
+    plan = capplan.load_plan(plan_file)
+    plain = next(rank for rank, one in enumerate(plan.options, 1) if not one.draft)
+    served = simulate_serving(plan, ServingWishes(requests=60), rank=plain)
+    assert served.tokens_per_round == 1
+    assert [one.share_of_capacity for one in served.rates] == pytest.approx([0.3, 0.6, 0.9])
+    with pytest.raises(RequestError, match="drafts nothing: N = 3"):
+        simulate_serving(plan, ServingWishes(requests=60, num_speculative_tokens=3), rank=plain)
+
+
+# ---- lengths of a plan
+
+
+def _spread(*, shape: str) -> capplan.Workload:
+    """Return 4 requests/s of 800 + 300 tokens on average, all alike or unlike."""
+    if shape == "fixed":
+        return capplan.Workload(requests_per_s=4, prompt_tokens=800, output_tokens=300)
+    return capplan.Workload.model_validate(
+        {
+            "requests_per_s": 4,
+            "prompt_lengths": {"kind": shape, "mean_tokens": 800, "p95_tokens": 2600},
+            "output_lengths": {"kind": shape, "mean_tokens": 300, "p95_tokens": 900},
+            "length_correlation": 0.3,
+        }
+    )
+
+
+def _planned(**asked: Any) -> capplan.Plan:
+    return capplan.recommend(
+        capplan.PlanRequest(
+            targets=("meta-llama/Llama-3.1-8B-Instruct",),
+            budget_usd_per_month=60_000,
+            methods=(capplan.Method.NONE,),
+            gpus=("l40s",),
+            tensor_parallel=(1,),
+            **asked,
+        )
+    )
+
+
+def test_lengths_that_a_plan_knows_are_drawn_and_the_slowest_wait_longer() -> None:
+    wishes = ServingWishes(requests=1500, rates_per_s=(2.0,))
+    alike, unlike = (
+        simulate_serving(_planned(workload=_spread(shape=shape)), wishes)
+        for shape in ("fixed", "lognormal")
+    )
+    assert unlike.mean_prompt_tokens == pytest.approx(800, rel=0.02)
+    assert unlike.mean_output_tokens == pytest.approx(300, rel=0.02)
+    assert unlike.prompt_lengths.p99_tokens > 4 * 800
+    assert unlike.length_correlation == pytest.approx(0.3, abs=0.1)
+    assert (alike.prompt_lengths.origin, unlike.prompt_lengths.origin) == ("the mean", "lognormal")
+    assert alike.prompt_lengths.longest_tokens == 800
+    (even,), (uneven,) = alike.rates, unlike.rates
+    assert uneven.ttft.p99_ms > 1.5 * even.ttft.p99_ms
+    assert uneven.output_tokens_per_s == pytest.approx(even.output_tokens_per_s, rel=0.1)
+    assert simulate_serving(_planned(workload=_spread(shape="lognormal")), wishes) == unlike
+
+
+def test_a_stated_length_overrides_the_plans_and_the_other_is_still_drawn() -> None:
+    plan = _planned(workload=_spread(shape="lognormal"))
+    found = simulate_serving(plan, ServingWishes(requests=200, prompt_tokens=500))
+    assert found.prompt_lengths.longest_tokens == found.mean_prompt_tokens == 500
+    assert found.prompt_lengths.origin == "as stated"
+    assert found.output_lengths.origin == "lognormal"
+    assert found.output_lengths.p99_tokens > 3 * found.output_lengths.p50_tokens
+    shown = render_load(found)
+    assert "prompts, as stated" in shown
+    assert "answers, lognormal" in shown
+
+
+def test_requests_longer_than_the_engine_is_launched_for_are_cut_and_it_is_said() -> None:
+    plan = _planned(workload=_spread(shape="lognormal"))
+    found = simulate_serving(plan, ServingWishes(requests=60, kv_tokens=4000, shares=(0.3,)))
+    assert found.prompt_lengths.longest_tokens + 1 <= 4000
+    assert any("longer than the 3,999 tokens" in note for note in found.notes)
+    with pytest.raises(RequestError, match=r"of 60 drawn requests are longer than the 399 tokens"):
+        simulate_serving(plan, ServingWishes(requests=60, kv_tokens=400))
+
+
+def test_services_on_shared_replicas_send_their_own_requests() -> None:
+    services = tuple(
+        capplan.NamedWorkload(name=name, workload=capplan.Workload(**lengths))
+        for name, lengths in (
+            ("chat", {"requests_per_s": 0.3, "prompt_tokens": 400, "output_tokens": 300}),
+            ("extract", {"requests_per_s": 0.1, "prompt_tokens": 4000, "output_tokens": 60}),
+        )
+    )
+    plan = _planned(services=services)
+    assert plan.fleet is not None
+    assert plan.fleet.largest_part is not None
+    assert set(plan.fleet.largest_part.services) == {"chat", "extract"}
+    found = simulate_serving(plan, ServingWishes(requests=400))
+    assert found.mean_prompt_tokens == pytest.approx(0.75 * 400 + 0.25 * 4000, rel=0.01)
+    # long prompts have short answers, and no request lies between the two services
+    assert found.length_correlation == pytest.approx(-1)
+    assert (found.prompt_lengths.p50_tokens, found.prompt_lengths.p90_tokens) == (400, 4000)
+    assert found.prompt_lengths.origin == "2 kinds of requests (fixed)"
+
+
+def test_a_stated_temperature_holds_for_every_part_of_a_mix() -> None:
+    mix = tuple(TrafficPart(share=1, temperature=t) for t in (0.0, 1.0))
+    load = capplan.Workload(requests_per_s=2, prompt_tokens=300, output_tokens=300, mix=mix)
+    request = capplan.PlanRequest(
+        targets=("meta-llama/Llama-3.1-8B-Instruct",),
+        budget_usd_per_month=60_000,
+        workload=load,
+        methods=(capplan.Method.EAGLE3,),
+        gpus=("h100-sxm-80gb",),
+    )
+    plan = capplan.recommend(request)
+    at = {
+        t: simulate_serving(
+            plan, ServingWishes(requests=50, shares=(0.3,), temperature=t)
+        ).tokens_per_round
+        for t in (None, 0.0, 1.0)
+    }
+    assert at[1.0] < at[None] < at[0.0]

@@ -250,3 +250,103 @@ def test_a_version_nobody_has_read_is_refused_with_those_that_are_known(version:
 @pytest.mark.parametrize("version", ["0.33.1", "0.32.0", "0.6", "0.33rc1"])
 def test_patches_of_a_known_version_and_older_ones_are_taken(version: str) -> None:
     assert answer(*QWEN_32B, "--tp", "2", "--engine-version", version)["fits"]
+
+
+def checkpoint(tmp_path: Path, **fields: Any) -> str:
+    """Llama-3.1-8B's own shape: 131,072 KV bytes a token in 16 bit."""
+    shape = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 4096,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "intermediate_size": 14336,
+        "vocab_size": 128256,
+        "max_position_embeddings": 131072,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+    }
+    (tmp_path / "config.json").write_text(json.dumps(shape | fields), encoding="utf-8")
+    return str(tmp_path)
+
+
+FP8_KV = {"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}
+ON_5090 = ("--gpu", "rtx-5090", "--max-model-len", "8K")
+
+
+def test_a_checkpoint_that_asks_for_fp8_kv_gets_it_unless_told_otherwise(tmp_path: Path) -> None:
+    target = checkpoint(tmp_path, quantization_config=FP8_KV)
+    found, plain = (answer(target, *ON_5090, *more) for more in ((), ("--kv-dtype", "bfloat16")))
+    assert (found["kv_bytes_per_token"], plain["kv_bytes_per_token"]) == (65_536, 131_072)
+    assert found["kv_pool_bytes"] == plain["kv_pool_bytes"]
+    assert found["max_concurrency"] == pytest.approx(2 * plain["max_concurrency"], rel=1e-3)
+    assert any("--kv-dtype bfloat16" in note for note in found["notes"])
+    assert not any("quantisation settings" in note for note in plain["notes"])
+
+
+def test_the_drafts_kv_follows_the_dtype_of_the_targets_checkpoint(tmp_path: Path) -> None:
+    target = checkpoint(tmp_path, quantization_config=FP8_KV)
+    found = answer(target, *ON_5090, "--draft", "meta-llama/Llama-3.2-1B-Instruct", "-n", "3")
+    assert found["kv_bytes_per_token"] == 65_536 + 16 * 8 * 128  # 16 layers, 8 heads, 2 x 64, 1 B
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--draft", "Qwen/Qwen3-0.6B", "--method", "eagle3"), "is an LLM of its own"),
+        (("--method", "mtp"), "has no MTP layers"),
+    ],
+)
+def test_a_method_that_does_not_fit_the_draft_is_refused(
+    arguments: tuple[str, ...], message: str
+) -> None:
+    done = memory("Qwen/Qwen3-8B", "--gpu", "h100-sxm-80gb", *arguments)
+    assert isinstance(done.exception, RequestError)
+    assert message in str(done.exception)
+
+
+def test_a_head_is_no_draft_model(tmp_path: Path) -> None:
+    head = checkpoint(
+        tmp_path,
+        architectures=["LlamaForCausalLMEagle3"],
+        num_hidden_layers=1,
+        draft_vocab_size=32_000,
+    )
+    target = ("meta-llama/Llama-3.1-8B-Instruct", "--gpu", "h100-sxm-80gb", "--draft", head)
+    done = memory(*target, "--method", "draft_model")
+    assert isinstance(done.exception, RequestError)
+    assert "is a head (eagle3)" in str(done.exception)
+    assert answer(*target, "--method", "eagle3")["draft_weight_bytes"] == 849_379_328
+    assert not any("another LLM's head" in note for note in answer(*target)["notes"])
+    wider = answer(*QWEN_32B, "--draft", head, "--max-model-len", "8K")
+    assert any("hidden states of 4,096" in note for note in wider["notes"])
+
+
+@pytest.mark.parametrize("version", ["abc", "v0.11", "0..1"])
+def test_what_is_no_version_is_misuse_that_names_the_option(version: str) -> None:
+    done = CliRunner().invoke(cli, ["memory", *QWEN_32B, "--engine-version", version])
+    assert done.exit_code == 2
+    assert "--engine-version" in done.output
+    assert repr(version) in done.output
+
+
+def test_float32_is_loaded_in_16_bit(tmp_path: Path) -> None:
+    # vLLM 0.32, config/model.py: float32 is cast unless --dtype float32
+    target = checkpoint(tmp_path, torch_dtype="float32")
+    found = answer(target, "--gpu", "h100-sxm-80gb", "--max-model-len", "8K")
+    assert found["target_weight_bytes"] == 2 * 8_030_261_248
+    assert any("float32" in note for note in found["notes"])
+    told = answer(target, "--gpu", "h100-sxm-80gb", "--max-model-len", "8K", "--weights-gib", "30")
+    assert not any("float32" in note for note in told["notes"])
+
+
+def test_a_vision_tower_that_is_not_counted_is_said(tmp_path: Path) -> None:
+    text_only = checkpoint(tmp_path)
+    asked = ("--gpu", "h100-sxm-80gb", "--max-model-len", "8K")
+    assert not any("vision" in note for note in answer(text_only, *asked)["notes"])
+    vision = {"hidden_size": 1024, "depth": 24, "patch_size": 14}
+    with_tower = checkpoint(tmp_path, vision_config=vision)
+    assert any("vision" in note for note in answer(with_tower, *asked)["notes"])
+    printed = answer(with_tower, *asked, "--activation-gib", "3")
+    assert not any("vision" in note for note in printed["notes"])

@@ -295,3 +295,38 @@ def test_a_failed_refresh_leaves_the_old_file(
     monkeypatch.setenv("GPUHUNT_CATALOG_DIR", str(tmp_path / "nowhere"))
     assert run("prices", "refresh", "-o", str(output)).code == 1
     assert output.read_text() == "as it was"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (("--usd-per-hour", "2.345"), "1,711.85 USD a month: 1 node x 730 h x 2.345 USD/h"),
+        (("--usd-per-hour", "0.8048"), "587.50 USD a month: 1 node x 730 h x 0.8048 USD/h"),
+        (("--upfront-usd", "100000", "--term-months", "12"), "x 11.415525 USD/h"),
+        (("--usd-per-hour", "4.50"), "x 4.50 USD/h"),
+    ],
+)
+def test_the_bill_is_the_product_of_the_figures_beside_it(
+    run: Any, arguments: tuple[str, ...], shown: str
+) -> None:
+    assert shown in run("cost", *arguments).out
+
+
+def test_a_price_of_tokens_is_never_shown_as_nothing(run: Any) -> None:
+    # 0.0001 USD for 3.6e12 tokens
+    tokens = ("--output-tokens-per-s", "1e9", "--utilisation", "1")
+    assert "2.78e-11 USD  a million output" in run("cost", "--usd-per-hour", "1e-4", *tokens).out
+
+
+def test_two_prices_of_one_gpu_are_refused_by_whatever_names(run: Any) -> None:
+    plan = ("recommend", "--target", "Qwen/Qwen3-32B", "--budget", "5000")
+    again = ("--gpu-price", "h100-sxm-80gb=2.1", "--gpu-price")
+    assert "2 times: keep one" in run(*plan, *again, "h100-sxm-80gb=3.1").err
+    assert "Two prices are stated for h100-sxm-80gb" in run(*plan, *again, "H100-SXM-80GB=3").err
+
+
+def test_a_row_that_contradicts_itself_is_explained_in_words(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text("gpu,gpu_count,reserved_usd_per_hour\nh100-sxm-80gb,8,10\n", encoding="utf-8")
+    said = run("prices", "check", str(file)).err
+    assert "prices.csv:2: a reserved price needs its term in months (term_months)." in said

@@ -107,6 +107,17 @@ def test_a_server_without_traffic_is_idle_and_raises_no_alarm(stand_in):
     assert seen.notices == ()
 
 
+def test_a_server_that_counts_requests_alone_is_not_idle_while_it_answers():
+    texts = [f'trtllm_request_success_total{{model_name="m"}} {count}' for count in (3, 20)]
+    watch = Watcher(
+        parse_address("http://localhost:8000"), clock=Clock(), fetch=lambda _: texts.pop(0)
+    )
+    watch.poll()
+    seen = watch.poll()
+    assert seen.state == "up"
+    assert seen.figures[0].requests_per_s == 17 / 5
+
+
 def test_acceptance_below_sixty_per_cent_is_an_alarm_that_names_the_length(stand_in):
     with stand_in.StandIn() as server:
         watch = watcher(server)

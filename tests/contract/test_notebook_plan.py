@@ -62,3 +62,9 @@ def test_its_focus_rows_cost_what_the_recommended_option_does(plan: Plan) -> Non
     spent = sum(Decimal(row["EffectiveCost"]) for row in rows)
     assert spent == plan.options[0].bill.total_usd
     assert {row["ChargePeriodEnd"] for row in rows} == {"2027-02-01T00:00:00Z"}
+
+
+def test_a_saved_plan_is_read_back_whole(plan: Plan, tmp_path: Path) -> None:
+    file = plan.save(tmp_path / "plan.json")
+    assert load_plan(file) == plan
+    assert file.read_text(encoding="utf-8") == capplan.render(plan, "json")

@@ -12,7 +12,7 @@ import numpy as np
 from docs_shell import run
 
 from capplan.profiles.store import save_profile
-from capplan.schema.profile import Role
+from capplan.schema.cells import Role
 
 ROOT = Path(__file__).parents[2]
 _DATA = ROOT / "tests" / "data"

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from capplan.errors import DeviceError  # noqa: E402
-from capplan.schema.profile import DraftSampling, Phase, Role  # noqa: E402
+from capplan.schema.cells import DraftSampling, Phase, Role  # noqa: E402
 from profiler.backends.torch_generate import generate, left_pad  # noqa: E402
 from profiler.backends.torch_local import TorchBackend  # noqa: E402
 from profiler.backends.torch_timing import TorchPoint  # noqa: E402

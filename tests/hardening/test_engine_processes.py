@@ -15,7 +15,7 @@ import pytest
 
 from capplan.errors import EngineError
 from capplan.profiles.store import load_profile
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 from profiler.backends.fake_engine import FakeEngine, FakeEngineFactory
 from profiler.backends.vllm_process import WorkerProcess
 from profiler.backends.vllm_running import Patience, VllmEngine

@@ -10,7 +10,7 @@ import pytest
 
 from capplan.errors import DeviceError, EngineError
 from capplan.profiles.store import load_profile
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 from profiler.backends.fake import FakeBackend
 from profiler.backends.fake_engine import FakeEngineFactory
 from profiler.experiment import Wishes

@@ -3,9 +3,7 @@ reads."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -19,22 +17,12 @@ from capplan.facts.published import load_controller_replays
 from capplan.schema.quantity import Quantity
 from capplan.schema.schedule import ControllerResult
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
+Scripts = Callable[[str], ModuleType]
 
 
-@pytest.fixture(scope="module")
-def benchmark() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location(
-        "controllers_benchmark", FOLDER / "controllers.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up there
-    with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(FOLDER)  # as for a script that is run
-        spec.loader.exec_module(module)
-        yield module
+@pytest.fixture
+def demo(benchmark_script: Scripts) -> ModuleType:
+    return benchmark_script("controllers_demo_pair")
 
 
 @pytest.fixture
@@ -54,8 +42,8 @@ def kept(tmp_path: Path) -> Path:
     return tmp_path / "pair.npz"
 
 
-def test_kept_traces_are_read_back(benchmark: ModuleType, kept: Path) -> None:
-    pair = benchmark.read_demo_pair(kept)
+def test_kept_traces_are_read_back(demo: ModuleType, kept: Path) -> None:
+    pair = demo.read_demo_pair(kept)
     assert pair.requests.count == 4
     cold, warm = pair.at((0.0,)), pair.at((0.8,))
     # at 0.8 all is accepted: three and two tokens in one round each, as N = 2 emits up to three
@@ -68,14 +56,14 @@ def test_kept_traces_are_read_back(benchmark: ModuleType, kept: Path) -> None:
     assert cold.task.tolist() == ["code", "maths"]
 
 
-def test_a_round_takes_its_drafts_and_its_verification(benchmark: ModuleType, kept: Path) -> None:
-    clock = benchmark.read_demo_pair(kept).clock({4: 1.0})
+def test_a_round_takes_its_drafts_and_its_verification(demo: ModuleType, kept: Path) -> None:
+    clock = demo.read_demo_pair(kept).clock({4: 1.0})
     assert clock.batches.tolist() == [4]
     # 2 + 0.2 n for the verification, lengths between those timed included, and 0.2 a draft
     assert clock.round_s[0].tolist() == pytest.approx([2.0 + 0.4 * n for n in range(11)])
 
 
-def test_kept_gains_are_what_the_audit_reads(benchmark: ModuleType, tmp_path: Path) -> None:
+def test_kept_gains_are_what_the_audit_reads(benchmark_script: Scripts, tmp_path: Path) -> None:
     def result(name: str, five: Quantity | None) -> ControllerResult:
         best = Quantity(low=-0.2, mid=-0.15, high=-0.1)
         return ControllerResult(
@@ -83,12 +71,13 @@ def test_kept_gains_are_what_the_audit_reads(benchmark: ModuleType, tmp_path: Pa
             gain_over_best_fixed=best, gain_over_five=five,
         )  # fmt: skip
 
+    replayed = benchmark_script("controllers_replayed")
     five = Quantity(low=0.01, mid=0.02, high=0.03)
     replays = [
-        benchmark.Replayed("pair", "with five", 24, 1, [result("guide", five)]),
-        benchmark.Replayed("pair", "without", 24, 1, [result("guide", None)]),
+        replayed.Replayed("pair", "with five", 24, 1, [result("guide", five)]),
+        replayed.Replayed("pair", "without", 24, 1, [result("guide", None)]),
     ]
-    benchmark.keep(replays, tmp_path / "kept.csv", "2026-11-30")
+    replayed.keep(replays, tmp_path / "kept.csv", "2026-11-30")
     first, second = load_controller_replays(tmp_path)
     assert first.over_five == five
     assert (first.over_best.mid, first.guide_n, first.best_n) == (-0.15, 2.3, 1)

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from capplan.errors import CheckpointError
-from capplan.estimate.acceptance import replay_per_start
+from capplan.estimate.replay import replay_per_start
 from capplan.estimate.uncertainty import Z_95, ratio_of_sums
 from profiler.backends.embedded import demo_checkpoint
 from profiler.backends.torch_local import TorchBackend

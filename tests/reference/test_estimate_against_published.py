@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from capplan.estimate.curves import AcceptanceCurve
-from capplan.estimate.steptime import DatasheetStep, HardwareGroup
+from capplan.estimate.datasheet_step import DatasheetStep, HardwareGroup
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
 from capplan.planning.drafting import NO_DRAFTING, Drafting

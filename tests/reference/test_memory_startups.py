@@ -245,3 +245,60 @@ def test_whole_windows_cost_as_much_as_full_layers() -> None:
     rules = KvRules(holds_windows=False)
     ours = float(kv_bytes_per_request(GPT_OSS, 65_536, 1, rules))
     assert ours == whole.total_bytes
+
+
+OLMO_3_7B = "8 full 32x256 + 24 window 32x256 last 4096"
+"""Olmo-3-7B: every fourth layer keeps every token, the others the last 4,096."""
+SCOUT = "meta-llama/Llama-4-Scout-17B-16E-Instruct"
+
+
+def of_one_request(llm: LlmSpec, longest: int, **asked: object) -> float:
+    request = MemoryRequest.model_validate(
+        {"target": llm.id, "gpu": GPU, "max_model_len": longest, **asked}
+    )
+    return memory_use(request, Subject(llm, None, CATALOG.gpu(GPU), ENGINE)).request_bytes
+
+
+def test_two_lengths_of_windowed_layers_stand_as_two_starts_printed() -> None:
+    # vllm-project/vllm#29796: one pool, 23.73 requests of 6,144 tokens, 11.12 of 34,048
+    asked: dict[str, object] = {"engine_version": "0.11", "max_num_batched_tokens": 2048}
+    short, long = (of_one_request(with_cache(OLMO_3_7B), n, **asked) for n in (6_144, 34_048))
+    assert long / short == pytest.approx(23.73 / 11.12, rel=1e-3)
+
+
+def test_llama_4_needed_24_gib_a_request_before_windows_were_dropped() -> None:
+    # vllm-project/vllm#16118: 1,048,576 tokens on 8 GPUs
+    asked: dict[str, object] = {"tensor_parallel": 8, "engine_version": "0.8"}
+    assert of_one_request(CATALOG.llm(SCOUT), 1_048_576, **asked) == 24.0 * BYTES_PER_GIB
+
+
+def test_a_request_of_the_whole_context_needs_what_vllm_refused_it_for() -> None:
+    # vllm-project/vllm#34076: Qwen3-Coder-30B-A3B, a layout equal to Qwen3-30B-A3B
+    assert of_one_request(CATALOG.llm("Qwen/Qwen3-30B-A3B"), 262_144) == 24.0 * BYTES_PER_GIB
+
+
+@pytest.mark.parametrize(
+    ("version", "drafts", "layers_that_keep_all"),
+    [("0.8", "", 48), ("0.12", "", 48), ("0.13", "", 12), ("0.33", "", 12), ("0.33", "LLM", 12),
+     ("0.33", "head", 48)],
+)  # fmt: skip
+def test_chunked_layers_keep_every_token_where_the_hybrid_manager_is_off(
+    version: str, drafts: str, layers_that_keep_all: int
+) -> None:
+    scout = CATALOG.llm(SCOUT)
+    draft = {
+        "": None,
+        "LLM": CATALOG.llm("meta-llama/Llama-3.2-1B-Instruct"),
+        "head": scout.model_copy(
+            update={"id": "head", "layers": 1, "cache": CacheLayers.parse("1 full 8x256")}
+        ),
+    }[drafts]
+    used_by = MemoryRequest(
+        target=SCOUT, gpu=GPU, tensor_parallel=8, engine_version=version, max_model_len=131_072,
+        num_speculative_tokens=3 if drafts else 0,
+    )  # fmt: skip
+    use = memory_use(used_by, Subject(scout, draft, CATALOG.gpu(GPU), ENGINE))
+    of_the_draft = {"": 0, "LLM": 16 * 128 * 2, "head": 256 * 2}[drafts]
+    assert use.kv_bytes_per_token == layers_that_keep_all * 256 * 2 + of_the_draft
+    told = any("keep every token" in note for note in use.notes)
+    assert told is (layers_that_keep_all == 48 and version != "0.8")

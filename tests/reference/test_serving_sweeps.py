@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "serving_sweeps.py"
-
 
 @pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("serving_sweeps", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up there
-    with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(SCRIPT.parent)  # as for a script that is run
-        spec.loader.exec_module(module)
-    return module
+def benchmark(benchmark_script: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark_script("serving_sweeps")
 
 
 @pytest.fixture(scope="module")

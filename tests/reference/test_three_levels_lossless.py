@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from capplan.schema.profile import DraftSampling  # noqa: E402
+from capplan.schema.cells import DraftSampling  # noqa: E402
 from profiler.backends import speculative_three  # noqa: E402
 from profiler.backends.speculative import Decoding, Proposal, accept, decode  # noqa: E402
 from profiler.backends.speculative_three import Levels  # noqa: E402

@@ -11,7 +11,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from capplan.schema.profile import DraftSampling, NgramDraft  # noqa: E402
+from capplan.schema.cells import DraftSampling  # noqa: E402
+from capplan.schema.measured_setup import NgramDraft  # noqa: E402
 from profiler.backends.torch_local import TorchBackend  # noqa: E402
 from profiler.protocol import LoadRequest, RoundsOutcome, SamplingPoint, Trace  # noqa: E402
 

@@ -3,7 +3,6 @@ that shows it on the demo LLM, here on tiny ones."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from collections.abc import Callable
@@ -17,7 +16,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from capplan.schema.profile import DraftSampling, NgramDraft  # noqa: E402
+from capplan.schema.cells import DraftSampling  # noqa: E402
+from capplan.schema.measured_setup import NgramDraft  # noqa: E402
 from profiler.backends.speculative import (  # noqa: E402
     Drafter,
     LookupDrafter,
@@ -32,21 +32,12 @@ from profiler.backends.speculative_batch import (  # noqa: E402
 )
 from profiler.protocol import SamplingPoint  # noqa: E402
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "trace_vs_rerun.py"
 LOOKUP = NgramDraft(prompt_lookup_min=1, prompt_lookup_max=3)
 
 
 @pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("trace_vs_rerun", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up there
-    with pytest.MonkeyPatch.context() as patched:
-        patched.syspath_prepend(SCRIPT.parent)  # as for a script that is run
-        spec.loader.exec_module(module)
-    return module
+def benchmark(benchmark_script: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark_script("trace_vs_rerun")
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ import pytest
 from capplan.api.baseline import baseline_rule
 from capplan.errors import ProfileInvalidError
 from capplan.profiles.store import StoredProfile
+from capplan.schema.measured_setup import Backend
 from capplan.schema.observation import Load, Observation, SpeculationCounts, Spread
-from capplan.schema.profile import Backend, Stability
+from capplan.schema.verdict import Stability
 from capplan.schema.watching import ServedFigures
 
 

@@ -13,21 +13,12 @@ from typing import Any
 import pytest
 
 from capplan.facts.catalog import load_catalog
+from capplan.schema.cells import Phase, Role, TimingCell
 from capplan.schema.llm import LlmSpec
-from capplan.schema.profile import (
-    Backend,
-    Device,
-    Environment,
-    Phase,
-    PowerRecord,
-    Profile,
-    ProfiledLlm,
-    Role,
-    Stability,
-    TimingCell,
-    Verdict,
-)
+from capplan.schema.measured_setup import Backend, Device, Environment, ProfiledLlm
+from capplan.schema.profile import PowerRecord, Profile
 from capplan.schema.provenance import Kind, Source
+from capplan.schema.verdict import Stability, Verdict
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / "tools"

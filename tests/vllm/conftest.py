@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import CheckpointError
+from capplan.schema.cells import DraftSampling
 from capplan.schema.pairing import Method
-from capplan.schema.profile import DraftSampling
 from profiler.backends.vllm_versions import installed_vllm
 from profiler.engine import (
     PLAIN,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capplan.estimate.acceptance import replay_per_start, replay_per_token
+from capplan.estimate.replay import replay_per_start, replay_per_token
+from capplan.schema.measured_setup import NgramDraft
 from capplan.schema.pairing import Method
-from capplan.schema.profile import NgramDraft
 from profiler.backends.torch_local import TorchBackend
 from profiler.backends.torch_trace import trace_lookup
 from profiler.engine import Served, ServedLoad

@@ -22,7 +22,7 @@ from capplan.profiles.losslessness import Outcome, judge_losslessness
 from capplan.profiles.metrics_import import observe_window
 from capplan.profiles.server_http import get_metrics, parse_address
 from capplan.profiles.store import StoredProfile, load_profile
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 from profiler.backends.live_check import CheckRun
 from profiler.backends.live_http import Ask, Served, ServedLlm, ask_streaming
 

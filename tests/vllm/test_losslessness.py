@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from capplan.profiles.losslessness import Outcome, judge_losslessness
+from capplan.schema.cells import LosslessnessCell
 from capplan.schema.pairing import Method
-from capplan.schema.profile import LosslessnessCell
 from profiler.engine import Served, ServedLoad
 from profiler.engine_cells import losslessness_cell
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from capplan.profiles.store import load_profile
-from capplan.schema.profile import Phase, Stability
+from capplan.schema.cells import Phase
+from capplan.schema.verdict import Stability
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("--length", "2", "--batch", "1", "--batch", "4", "--context", "96")

@@ -21,7 +21,8 @@ GROUPS = {
     "planning": (
         "Plans",
         *("recommend", "PlanRequest", "Workload", "Slo", "Plan", "PlanOption", "Quantity"),
-        *("Method", "Purchase", "load_plan", "render", "to_frame", "launch", "migrate"),
+        *("Method", "Purchase", "load_plan", "render", "to_frame"),
+        *("launch", "launch_parts", "migrate"),
     ),
     "questions": (
         "Questions about a plan",

@@ -9,8 +9,8 @@ from capplan.advice.guide.situation import Gain, Judged, Situation, Symptom
 from capplan.estimate.evidence import ProfileEvidence
 from capplan.estimate.steptime import verify_seconds
 from capplan.estimate.tracing import TracedAcceptance, pool
+from capplan.schema.cells import DraftSampling, RoundsCell
 from capplan.schema.pairing import Method
-from capplan.schema.profile import DraftSampling, RoundsCell
 
 _LENGTHS = range(1, 9)
 _BATCHES = (1, 4, 8)

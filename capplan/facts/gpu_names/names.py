@@ -24,6 +24,7 @@ from capplan.facts.gpu_names.outcome import (
     ambiguous,
     contradiction,
     incomplete,
+    processor,
     unknown,
 )
 from capplan.facts.gpu_names.slices import MigProfile, VgpuBoard, find_mig, find_vgpu
@@ -40,6 +41,12 @@ _LISTED = re.compile(
 _LABEL = re.compile(
     r"(?P<key>[\w.\-]+/[\w.\-]+(?=\s*[=:])|[\w.\-]+(?=\s*=))\s*[=:]\s*(?P<value>[^=]+)"
 )
+_PROCESSOR = re.compile(
+    r"(?<![a-z])(?:cpus?|processor|xeon|epyc|opteron|ryzen|threadripper|graviton\d?|neoverse"
+    r"|core(?:\(tm\))? ?(?:i[3579]|ultra)|apple m\d)(?![a-z])",
+    re.IGNORECASE,
+)
+"""What CPUs are called by people and by ``lscpu``."""
 _PROVIDER_BY_LABEL = {"karpenter.k8s.aws": "aws", "eks.amazonaws.com": "aws"}
 """Labels whose short values (``h100``) are told apart by what that provider rents out."""
 _AROUND = " \t\r\n\"'`"
@@ -216,6 +223,8 @@ class GpuNames:
         return answers.whole(text, boards, memory_mib, count, "name")
 
     def _unknown(self, text: str, words: Words) -> Unresolved:
+        if _PROCESSOR.search(text):
+            return processor(text)
         siblings = self._machines.siblings(text)
         if siblings:
             return unknown(text, siblings, "its family has other sizes")

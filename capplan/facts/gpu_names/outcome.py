@@ -33,10 +33,14 @@ class Unresolved:
     message: str
     choices: tuple[str, ...] = ()
     """Ids that it may mean, all of them; for an unknown name those most alike."""
+    instead: str = ""
+    """What to do where no other name helps."""
 
     @property
     def remedy(self) -> str:
         """What to do about it."""
+        if self.instead:
+            return self.instead
         if not self.choices:
             return "List known GPUs with: capplan facts gpus"
         return f"Did you mean {' or '.join(self.choices)}?"
@@ -64,6 +68,17 @@ def unknown(typed: str, choices: Sequence[str], why: str = "") -> Unresolved:
     """Return that no board has this name."""
     message = f"No GPU {typed!r} in the catalogue{f': {why}' if why else ''}."
     return Unresolved(Reason.UNKNOWN, message, tuple(choices))
+
+
+def processor(typed: str) -> Unresolved:
+    """Return that the name is that of a CPU: it is measured, as no catalogue holds one."""
+    return Unresolved(
+        Reason.UNKNOWN,
+        f"{typed!r} is a processor; the catalogue holds GPUs, and a CPU is planned with once it "
+        "was measured.",
+        instead="On it: capplan profile TARGET -o cpu.json. Then leave --gpu out: capplan "
+        "recommend --target TARGET --profile cpu.json --gpu-price profile=USD",
+    )
 
 
 def contradiction(typed: str, why: str, choices: Iterable[str]) -> Unresolved:

@@ -21,7 +21,7 @@ _GLUED = (
     (re.compile(r"\b(rtx|gtx)(?=\d|a\d|pro)"), r"\1 "),
     (re.compile(r"\bmaxq\b"), "max q"),
     (re.compile(r"\bpro(?=\d{4})"), "pro "),
-    (re.compile(r"(\d{4})(ti|super|ada)\b"), r"\1 \2"),
+    (re.compile(r"(\d{4})(ti|super|ada|d)\b"), r"\1 \2"),
     (re.compile(r"\b([a-z]{1,2}\d{2,3}[a-z]?)(sxm\d?|pcie|nvl|oam)\b"), r"\1 \2"),
     (re.compile(r"\b(\d{1,5}) (gb|gib)\b"), r"\1\2"),
 )

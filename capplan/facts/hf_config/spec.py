@@ -25,13 +25,15 @@ from capplan.facts.hf_config.weights.index import read_index
 from capplan.facts.hf_config.weights.read import Weights, read_weights
 from capplan.inputs.limits import MODEL_CARD
 from capplan.inputs.reading import read_start
-from capplan.schema.cache import kv_bytes_per_token
+from capplan.schema.cache import BF16_BYTES, CacheLayers, kv_bytes_per_token
 from capplan.schema.llm import LlmSpec
 from capplan.schema.provenance import Kind, Source
 
 _LICENCE = re.compile(r"^license(?:_name)?:\s*[\"']?([\w.+-]+)", re.MULTILINE)
 _TWICE = (1.9, 2.2)
 """Ratio of float32 files to 16 bit; above 2 where they store causal masks too."""
+_CAST = 0.5
+"""Bytes of 16 bit over those of float32."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,34 @@ class FoundLlm:
     """``directory``, ``cache``, ``models_db`` or ``hub``."""
     checkpoint_bytes: float | None = None
     """All that the weight files hold, where they or an index state it."""
+    kv_element_bytes: float | None = None
+    """Bytes of a KV element that the checkpoint asks for, as the spec's cache has it; None: 16
+    bit."""
+    open_cache: tuple[CacheLayers, ...] | None = None
+    """The cache for a KV dtype chosen by hand, where the checkpoint asks for one of its own."""
+    has_tower: bool = False
+    """Whether a vision tower or the like lies beside the LLM."""
+
+    @property
+    def is_cast(self) -> bool:
+        """Whether an engine casts it: vLLM loads float32 in 16 bit unless ``--dtype`` says else.
+
+        vLLM 0.32, config/model.py (_resolve_auto_dtype). What models_db has is in 16 bit.
+        """
+        in_float32 = self.spec.dtype == "float32" and not self.spec.quantisation
+        return in_float32 and self.config is not None
+
+    @property
+    def loaded(self) -> LlmSpec:
+        """The facts as an engine loads them."""
+        if not self.is_cast:
+            return self.spec
+        halved = {
+            "weight_bytes": self.spec.weight_bytes * _CAST,
+            "weight_bytes_active": self.spec.weight_bytes_active * _CAST,
+            "dtype": "bfloat16",
+        }
+        return self.spec.model_copy(update=halved)
 
 
 def llm_from_config(
@@ -91,9 +121,39 @@ def llm_from_config(
         architecture = replace(architecture, dtype="float32")
         weighed = weigh(architecture, config, name)
         weights = read_weights(folder, weighed, architecture, files)
+    open_cache = architecture.cache
+    architecture = _with_kv_as_stored(architecture, weighed.kv_element_bytes)
     spec = _spec(architecture, weighed, weights, name, folder)
     lines = tuple(derivation(architecture, weighed, weights, spec))
-    return FoundLlm(spec, lines, config, folder, origin, weights.checkpoint_bytes)
+    return FoundLlm(
+        spec,
+        lines,
+        config,
+        folder,
+        origin,
+        weights.checkpoint_bytes,
+        weighed.kv_element_bytes,
+        open_cache if architecture.cache != open_cache else None,
+        architecture.has_tower,
+    )
+
+
+def _with_kv_as_stored(architecture: Architecture, element_bytes: float | None) -> Architecture:
+    """Fix the bytes of KV elements that would follow the engine's KV dtype."""
+    cache = tuple(
+        group.model_copy(update={"element_bytes": element_bytes})
+        if group.elements and group.element_bytes is None
+        else group
+        for group in architecture.cache
+    )
+    if element_bytes is None or cache == architecture.cache:
+        return architecture
+    note = (
+        f"The checkpoint's quantisation settings ask for KV of {8 * element_bytes:g} bits, "
+        f"which vLLM takes unless told otherwise; 16 bit is {BF16_BYTES / element_bytes:.3g} "
+        "times as much."
+    )
+    return replace(architecture, cache=cache, notes=(*architecture.notes, note))
 
 
 def _in_float32(weights: Weights, weighed: Weighed) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from capplan.estimate.steptime import DatasheetStep, HardwareGroup
+import numpy as np
+
+from capplan.estimate.datasheet_step import DatasheetStep, HardwareGroup
+from capplan.estimate.planned_round import RoundFactors, cost_ratio
 from capplan.schema.engine import EngineConstants
 from capplan.schema.gpu import GpuSpec
 from capplan.schema.llm import LlmSpec
@@ -24,7 +27,8 @@ def estimate_cost_ratio(
     """Return one draft pass over one target step, for one request; None if KV is unknown.
 
     Tier ``datasheet`` (docs/method/steptime.md): 4-8 % off for a target's step, and a factor of
-    twenty between engines for the fixed cost of a draft pass, which the interval shows.
+    twenty between engines for the fixed cost of a draft pass, which the interval shows. The very
+    figure of a plan at the same point.
     """
     if target.kv_bytes_per_token is None or draft.kv_bytes_per_token is None:
         return None
@@ -34,13 +38,19 @@ def estimate_cost_ratio(
     # scheduling a request is paid once a round, by the target
     alone = engine.model_copy(update={"request_s": 0.0})
     pass_s = float(DatasheetStep(draft, group, alone).seconds(1, 1, at).item())
-    fixed = engine.draft_pass_s
-    low_s, mid_s, high_s = pass_s + fixed.low, pass_s + fixed.mid, pass_s + fixed.high
+    low, mid, high = cost_ratio(
+        np.asarray(pass_s),
+        np.asarray(step_s),
+        engine.draft_pass_s,
+        RoundFactors.of(engine.rounds, moe=target.is_moe),
+        is_head=draft.head is not None,
+    )
+    ratio = Quantity(low=float(low), mid=float(mid), high=float(high))
     return CostRatio(
-        ratio=Quantity(low=low_s / step_s, mid=mid_s / step_s, high=high_s / step_s),
+        ratio=ratio,
         gpu=gpu.id,
         tensor_parallel=tensor_parallel,
         context=at,
-        draft_pass_ms=Quantity(low=low_s * MS_PER_S, mid=mid_s * MS_PER_S, high=high_s * MS_PER_S),
+        draft_pass_ms=ratio.scaled(step_s * MS_PER_S),
         target_step_ms=step_s * MS_PER_S,
     )

@@ -71,6 +71,13 @@ def _head_vocabulary(draft: Side, spec: LlmSpec, known: Known) -> Comparison:
         source = known.pairing.source.reference if known.pairing is not None else "its method"
         return _own(spec, f"a head drafts in its target's vocabulary ({source})")
     size = draft.spec.head.draft_vocab_size or draft.spec.vocab_size
+    if _of_another_vocabulary(draft.spec, spec):
+        sized = compare_vocabularies(spec, draft.spec)
+        return Comparison(
+            PairVerdict.REFUSE,
+            sized.facts,
+            f"another LLM's head: it maps to ids of {draft.spec.vocab_size:,} tokens",
+        )
     if size < spec.vocab_size and draft.spec.head.draft_vocab_size is not None:
         return _own(
             spec, f"the head drafts {size:,} of the target's {spec.vocab_size:,} tokens", size
@@ -81,6 +88,18 @@ def _head_vocabulary(draft: Side, spec: LlmSpec, known: Known) -> Comparison:
     # a head has no tokenizer of its own: a size that is not the target's is another LLM's
     sized = compare_vocabularies(spec, draft.spec)
     return Comparison(PairVerdict.REFUSE, sized.facts, f"another LLM's head: {sized.reason}")
+
+
+def _of_another_vocabulary(head: LlmSpec, target: LlmSpec) -> bool:
+    """Whether a head with a reduced output was made for a target of another size.
+
+    ``vocab_size`` beside ``draft_vocab_size`` is the target's; where both are alike it says
+    nothing of the target.
+    """
+    reduced = head.head.draft_vocab_size if head.head is not None else None
+    if reduced is None or head.vocab_size <= reduced:
+        return False
+    return abs(head.vocab_size - target.vocab_size) > PADDING_SHARE * target.vocab_size
 
 
 def vocabulary_findings(
@@ -100,7 +119,8 @@ def vocabulary_findings(
         yield from _specials(facts)
     yield from _mappable(facts)
     yield from _beyond_rows(target, draft)
-    if method in HEADS and draft.id != BUILT_IN and known.pairing is None:
+    judged = verdict is PairVerdict.REFUSE
+    if method in HEADS and draft.id != BUILT_IN and known.pairing is None and not judged:
         yield from _unproven_head(target, draft, known)
 
 

@@ -23,6 +23,8 @@ _PARTS: Mapping[str, Sequence[str]] = {
     "p99": ("p99",),
 }
 _DEFAULT_UNIT = "ms"
+_STATISTICS = frozenset({"avg", "mean", "combined", "p50"})
+"""What a section of a whole run holds; one of a request holds its value."""
 
 
 def detect(document: Document) -> bool:
@@ -34,7 +36,8 @@ def detect(document: Document) -> bool:
     if not isinstance(metrics, dict):
         return False
     names = ("request_throughput", "request_latency", "time_to_first_token")
-    return any(isinstance(metrics.get(name), dict) for name in names)
+    sections = [metrics.get(name) for name in names]
+    return any(isinstance(one, dict) and not _STATISTICS.isdisjoint(one) for one in sections)
 
 
 def read(document: Document) -> Iterator[Reading]:
@@ -67,7 +70,7 @@ def metrics_reading(fields: Fields, source: str, written_by: str) -> Reading:
         format=written_by,
         part=_part(load),
         model=_model(config),
-        engine=config.text("backend"),
+        engine=config.text("backend") or config.section("endpoint").text("backend"),
         gpu=_gpu(fields),
         started_at=fields.text("start_time"),
         duration_s=duration,
@@ -85,7 +88,8 @@ def metrics_reading(fields: Fields, source: str, written_by: str) -> Reading:
         requests_per_s=_scalar(fields, "request_throughput"),
         total_tokens_per_s=_scalar(fields, "total_token_throughput"),
         mean_prompt_tokens=_scalar(fields, "input_sequence_length", "num_input_token"),
-        asked_prompt_tokens=config.positive("synthetic_input_tokens_mean"),
+        asked_prompt_tokens=config.positive("synthetic_input_tokens_mean")
+        or config.section("input", "synthetic_tokens").positive("mean"),
         mean_output_tokens=_scalar(fields, "output_sequence_length", "num_output_token"),
         gap_s=_latency(fields, "inter_chunk_latency"),
         gap_is="step",
@@ -145,9 +149,9 @@ def _failed(fields: Fields) -> float | None:
 
 
 def _load(config: Fields, fields: Fields) -> Load:
-    generator = config.section("loadgen")
-    rate = generator.positive("request_rate") or config.positive("request_rate")
-    limit = generator.whole("concurrency") or config.whole("concurrency")
+    places = (config.section("loadgen"), config.section("perf_analyzer", "stimulus"), config)
+    rate = next((rate for one in places if (rate := one.positive("request_rate"))), None)
+    limit = next((limit for one in places if (limit := _limit(one))), None)
     arrival: Literal["rate", "closed_loop", "unknown"] = "unknown"
     if rate is not None:
         arrival = "rate"
@@ -162,6 +166,13 @@ def _load(config: Fields, fields: Fields) -> Load:
     )
 
 
+def _limit(config: Fields) -> int | None:
+    """Return the concurrency; a sweep of one value is a list of one."""
+    listed = config.items("concurrency")
+    only = Fields({"concurrency": listed[0]}) if len(listed) == 1 else config
+    return only.whole("concurrency")
+
+
 def _part(load: Load) -> str:
     if load.requested_rate_per_s is not None:
         return f"rate {load.requested_rate_per_s:g}/s"
@@ -169,7 +180,12 @@ def _part(load: Load) -> str:
 
 
 def _model(config: Fields) -> str:
-    listed = [*config.items("model"), *config.section("endpoint").items("model_names")]
+    listed = [
+        *config.items("model"),
+        *config.items("model_names"),
+        *config.section("model").items("names"),
+        *config.section("endpoint").items("model_names"),
+    ]
     first = next((str(name) for name in listed if isinstance(name, str)), "")
     return first or config.text("model", "formatted_model_name")
 
@@ -184,9 +200,9 @@ def _gpu(fields: Fields) -> str:
 
 
 def _prompt_text(config: Fields) -> PromptText:
-    if config.text("prompt_source") == "synthetic":
-        return "synthetic text"
     described = config.section("input")
+    if "synthetic" in (config.text("prompt_source"), described.text("prompt_source")):
+        return "synthetic text"
     files = described.text("file", "public_dataset") or config.text("input_file")
     return "synthetic text" if "prompt" in described and not files else ""
 

@@ -12,6 +12,8 @@ from capplan.schema.observation import Flag, Load, Observation, Spread
 FORMAT = "aiperf-records"
 _NS = 1e-9
 _PROFILING = "profiling"
+_PHASE_KEYS = ("benchmark_phase", "credit_phase")
+"""The second of the first releases, which give one time a request: that of its start."""
 
 
 def detect(document: Document) -> bool:
@@ -21,14 +23,14 @@ def detect(document: Document) -> bool:
         isinstance(value, dict)
         and isinstance(value.get("metrics"), dict)
         and isinstance(value.get("metadata"), dict)
-        and any(key in value["metadata"] for key in ("request_start_ns", "benchmark_phase"))
+        and any(key in value["metadata"] for key in ("request_start_ns", *_PHASE_KEYS))
     )
 
 
 def read(document: Document) -> Iterator[Reading]:
     """Yield the run that the records make up."""
     records = [Fields(value) for value in document.values if isinstance(value, dict)]
-    measured = [r for r in records if r.section("metadata").text("benchmark_phase") in _PHASES]
+    measured = [r for r in records if r.section("metadata").text(*_PHASE_KEYS) in _PHASES]
     finished = [r for r in measured if not r.raw("error")]
     if not finished:
         return
@@ -107,7 +109,10 @@ def _span(finished: list[Fields]) -> float | None:
     starts, ends = [], []
     for record in finished:
         metadata = record.section("metadata")
-        start, end = metadata.count("request_start_ns"), metadata.count("request_end_ns")
+        start = metadata.count("request_start_ns", "timestamp_ns")
+        end, taken_s = metadata.count("request_end_ns"), _value(record, "request_latency")
+        if end is None and start is not None and taken_s is not None:
+            end = start + taken_s / _NS
         if start is None or end is None:
             continue
         if start > end:

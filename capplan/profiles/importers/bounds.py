@@ -17,6 +17,8 @@ _SLACK = 1.05
 _QUANTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 _FAR_BELOW = 300.0
 """A queue lifts the mean of a latency to twenty times its median; 300 times was not seen."""
+_SHORTEST_TPOT_S = 1e-4
+"""A tenth of what any machine of 2026 needs for a token of one request, speculation included."""
 _PROMPT_TOKENS_PER_S = 1e6
 """Beyond what a rack of GPUs reads."""
 _SHORT_REQUESTS = 3.0
@@ -37,6 +39,7 @@ def bound_flags(reading: Reading) -> Iterator[Flag]:
             yield from _markov(name, spread)
             if name != "inter-token latency":  # most of its values may be of pieces in one packet
                 yield from _far_below(name, spread)
+    yield from _too_fast(o.tpot_s)
     yield from _prompt_rate(reading)
     if o.duration_s is not None:
         yield from _longer_than_the_run(reading, o.duration_s)
@@ -68,6 +71,13 @@ def _far_below(name: str, spread: Spread) -> Iterator[Flag]:
     if spread.mean is not None and spread.p50 and spread.mean > _FAR_BELOW * spread.p50:
         text = f"{name}: the mean is {spread.mean:.4g} s, the median {spread.p50:.4g} s"
         yield _flag(text, spread.mean, spread.p50)
+
+
+def _too_fast(tpot: Spread | None) -> Iterator[Flag]:
+    typical = tpot.typical if tpot is not None else None
+    if typical and typical < _SHORTEST_TPOT_S:
+        text = f"time per output token: {typical:.3g} s, {1 / typical:,.0f} tokens a second each"
+        yield _flag(f"{text}, as of another unit", 1.0, 1.0)
 
 
 def _prompt_rate(reading: Reading) -> Iterator[Flag]:

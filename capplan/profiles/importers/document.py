@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import io
 import json
@@ -17,7 +18,7 @@ from capplan.inputs.documents import check_depth, check_groups, has_halves, with
 from capplan.inputs.limits import RESULTS, in_words
 from capplan.inputs.names import at_home
 from capplan.inputs.reading import read_bytes, read_start, why
-from capplan.inputs.streams import lines_of
+from capplan.inputs.streams import lines_of, open_stream
 
 LARGEST_BYTES = RESULTS.most_bytes
 """Larger files are traces or server logs of days; nobody's benchmark result."""
@@ -32,8 +33,14 @@ _SUFFIXES = frozenset({".json", ".jsonl", ".csv", ".log", ".txt", ".prom", ".out
 _SEARCHED_LINES = 100_000
 _LONGEST_LINE = 2**20
 """Characters; a longer line comes in pieces."""
-_DATED_LINE = re.compile(r"\s*\[\d{4}-\d{2}-\d{2}")
-"""A log whose lines begin with a date in brackets is no JSON list."""
+_WORD_IN_BRACKETS = re.compile(
+    r"\s*\[\s*(?:\d{4}-\d\d-\d\d|\d\d?:\d\d|\d+/\d|\d+\][ \t]*[^\s,\]]"
+    r"|(?!true|false|null|NaN|Infinity)[A-Za-z])"
+)
+"""A log whose lines begin with a date, time, count, rank or name in brackets is no JSON list."""
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_CONTAINER = re.compile(r"^[\w.-]{1,200}\s{1,40}\| ")
+"""What ``docker compose logs`` puts before each line."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,10 @@ class Document:
         """The first JSON value; None of a text."""
         return self.values[0] if self.values else None
 
+    def as_text(self) -> Document:
+        """Return the same file as lines of text, whatever could be parsed of it."""
+        return Document(self.name, "text", (), self.head, self.lines)
+
     def mentions(self, pattern: re.Pattern[str]) -> bool:
         """Whether a line of a text matches, among the first lines of a server's log."""
         if self.kind != "text":
@@ -88,7 +99,7 @@ def document_from_text(text: str, name: str) -> Document:
         raise ResultsFileError(f"{name} is empty.", _NAME_IT)
 
     def lines() -> Iterator[str]:
-        return iter(io.StringIO(text))
+        return map(_bare, io.StringIO(text))
 
     if not _is_json(head):
         return Document(name, "text", (), head, lines)
@@ -107,11 +118,14 @@ def open_document(path: Path) -> Document:
     Raises
     ------
     ResultsFileError
-        If it cannot be read, is too large, binary, empty, or JSON that ends in the middle.
+        If it cannot be read or unpacked, is too large, binary, empty, or JSON that ends in the
+        middle.
     """
     try:
         _check_size(path)
         head = read_start(path, _HEAD_BYTES)
+        if head.startswith(_GZIP) and path.suffix.lower() == ".gz":
+            return document_from_text(_unpacked(path), path.name)
         _refuse_binary(head, path)
         if _is_json(head.decode("utf-8-sig", errors="replace")):
             whole = read_bytes(path, RESULTS).decode("utf-8-sig", errors="replace")
@@ -125,11 +139,16 @@ def open_document(path: Path) -> Document:
     if not head.strip():
         raise ResultsFileError(f"{path} is empty.", _NAME_IT)
     text = head.decode("utf-8-sig", errors="replace")
-    return Document(path.name, "text", (), text, lambda: lines_of(path, _LONGEST_LINE))
+    return Document(path.name, "text", (), text, lambda: map(_bare, lines_of(path, _LONGEST_LINE)))
+
+
+def _bare(line: str) -> str:
+    """Return a line without the colours and the container's name that a terminal shows."""
+    return _CONTAINER.sub("", _COLOURS.sub("", line))
 
 
 def _is_json(head: str) -> bool:
-    return head.lstrip()[:1] in {"{", "["} and not _DATED_LINE.match(head)
+    return head.lstrip()[:1] in {"{", "["} and not _WORD_IN_BRACKETS.match(head)
 
 
 def _check_size(path: Path) -> None:
@@ -144,9 +163,22 @@ def _check_size(path: Path) -> None:
         raise UnreadableFileError(str(path), reason)
 
 
+def _unpacked(path: Path) -> str:
+    with open_stream(path, RESULTS) as stream:
+        return stream.read().decode("utf-8-sig", errors="replace")
+
+
 def _refuse_binary(head: bytes, path: Path) -> None:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ResultsFileError(
+            f"{path} is text in UTF-16, as PowerShell writes it with '>'.",
+            f"Write it as UTF-8: iconv -f utf-16 -t utf-8 {path.name} > {path.stem}-utf8.txt",
+        )
     if head.startswith(_GZIP):
-        raise ResultsFileError(f"{path} is compressed (gzip).", f"Unpack it: gunzip {path.name}")
+        raise ResultsFileError(
+            f"{path} is compressed (gzip), and its name does not end in .gz.",
+            f"Rename it, or unpack it: gunzip < {path.name}",
+        )
     if b"\x00" in head:
         raise ResultsFileError(
             f"{path} is a binary file; results are JSON, CSV or text.",

@@ -49,7 +49,7 @@ def read(document: Document) -> Iterator[Reading]:
     observation = Observation(
         source=document.name,
         format=FORMAT,
-        part=f"rate {asked:g}/s" if asked is not None else "summary",
+        part=_part(asked, load.whole("concurrency")),
         # the tool prints rates, not the time they were taken over
         duration_s=completed / rate if completed and rate else None,
         load=_load(load, rate, asked),
@@ -74,6 +74,12 @@ def read(document: Document) -> Iterator[Reading]:
         odd=tuple(fields.odd),
     )
     yield Reading(observation, stated)
+
+
+def _part(asked: float | None, limit: int | None) -> str:
+    if asked is not None:
+        return f"rate {asked:g}/s"
+    return "summary" if limit is None else f"concurrency {limit}"
 
 
 def _spread(latency: Fields, name: str) -> Spread | None:

@@ -90,7 +90,7 @@ def _result(value: object, source: str, part: str) -> Reading:
 def _aggregated(value: object, source: str, part: str) -> Reading:
     row = Fields(value)
     metrics = row.section("metrics") if "metrics" in row else row
-    gpus = _gpus(row)
+    gpus, decoding = _gpus(row)
     per_gpu = metrics.count("output_tput_per_gpu")
     method, unknown = _drafting(row)
     observation = Observation(
@@ -104,7 +104,7 @@ def _aggregated(value: object, source: str, part: str) -> Reading:
         gpu_count=gpus,
         started_at=row.text("date"),
         load=Load(arrival="closed_loop", max_concurrency=row.whole("conc", "concurrency")),
-        output_tokens_per_s=per_gpu * gpus if per_gpu is not None and gpus else None,
+        output_tokens_per_s=per_gpu * decoding if per_gpu is not None and decoding else None,
         ttft_s=latency(metrics, "ttft", "", _SECONDS),
         tpot_s=latency(metrics, "tpot", "", _SECONDS),
         e2e_s=latency(metrics, "e2el", "", _SECONDS),
@@ -125,12 +125,40 @@ def _aggregated(value: object, source: str, part: str) -> Reading:
     return Reading(observation, stated)
 
 
-def _gpus(row: Fields) -> int | None:
-    """Return the GPUs that throughput was divided by."""
-    split = [row.whole("prefill_tp"), row.whole("decode_tp")]
-    if row.raw("disagg") is True and all(split):
-        return sum(count or 0 for count in split)
-    return row.whole("tp", "decode_tp")
+def _gpus(row: Fields) -> tuple[int | None, int | None]:
+    """Return all GPUs, and those that the output throughput was divided by.
+
+    Where prefill and decode have GPUs of their own, output is that of a decode GPU.
+    """
+    prefill, decode = _pool(row, "prefill"), _pool(row, "decode")
+    if row.raw("disagg") is not True:
+        # one pool: it stands under either name, or under both
+        found = max((one for one in (prefill, decode) if one), default=None)
+        single = _product(row, "tp", "pp", "pcp_size") if found is None else found
+        return single, single
+    if prefill is None:
+        return None, decode
+    everything = prefill + (decode or 0)
+    return everything, decode or everything
+
+
+def _pool(row: Fields, name: str) -> int | None:
+    """Return the GPUs of one kind of worker: counted, else workers times those of one."""
+    counted = row.whole(f"num_{name}_gpu")
+    if counted is not None or f"num_{name}_gpu" in row:
+        return counted
+    workers = row.whole(f"{name}_num_workers")
+    one = _product(row, f"{name}_tp", f"{name}_pp", f"{name}_pcp_size")
+    if one is None or (workers is None and row.raw("disagg") is True):
+        return None
+    return one * (workers or 1)
+
+
+def _product(row: Fields, first: str, *others: str) -> int | None:
+    gpus = row.whole(first)
+    for name in others:
+        gpus = gpus * (row.whole(name) or 1) if gpus is not None else None
+    return gpus
 
 
 def _drafting(row: Fields) -> tuple[Method | None, tuple[Flag, ...]]:

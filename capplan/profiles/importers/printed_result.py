@@ -10,7 +10,7 @@ from typing import Any
 from capplan.profiles.importers.document import Document
 from capplan.profiles.importers.fields import Fields, as_number
 from capplan.profiles.importers.reading import Reading
-from capplan.profiles.importers.sglang_bench import SINCE_START
+from capplan.profiles.importers.sglang_bench import SINCE_START, gap_of
 from capplan.profiles.importers.vllm_bench import reading
 
 FORMAT = "printed-serving-result"
@@ -98,7 +98,7 @@ def _reading(block: dict[str, Any], source: str, part: str) -> Reading:
         found.stated,
         rounding=_ROUNDING,
         requests_sent=None,
-        gap_is="token" if sglang else "step",
+        gap_is=gap_of(str(block.get("backend", ""))) if sglang else "step",
         tokens_per_draft_round=length or found.stated.tokens_per_draft_round,
         flags=(*found.stated.flags, *((SINCE_START,) if length is not None else ())),
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from pydantic import ValidationError
@@ -17,6 +17,7 @@ from capplan.profiles.importers import (
     guidellm_csv,
     inference_perf,
     inferencex,
+    llamacpp,
     llmperf,
     per_request,
     printed_result,
@@ -30,6 +31,7 @@ from capplan.profiles.importers import (
 )
 from capplan.profiles.importers.checks import checked
 from capplan.profiles.importers.document import Document
+from capplan.profiles.importers.inside import results_inside
 from capplan.profiles.importers.reading import Known, Reading
 from capplan.schema.observation import Observation
 
@@ -60,6 +62,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Importer("llmperf JSON", llmperf.detect, llmperf.read),
     Importer("trtllm-bench report JSON", trtllm_bench.detect, trtllm_bench.read),
     Importer("responses with speculative metrics", per_request.detect, per_request.read),
+    Importer("llama.cpp log or answers", llamacpp.detect, llamacpp.read),
     Importer("printed serving result", printed_result.detect, printed_result.read),
     Importer("vLLM server log", vllm_log.detect, vllm_log.read),
     Importer("SGLang server log", sglang_log.detect, sglang_log.read),
@@ -75,11 +78,37 @@ def find_importer(document: Document) -> Importer:
     ResultsFileError
         If no format is recognised; names what was seen and what is known.
     """
-    for importer in IMPORTERS:
-        if importer.detect(document):
-            return importer
+    return _understood(document)[0][2]
+
+
+_Part = tuple[str, Document, Importer]
+"""Place in the file, what stands there, what reads it."""
+
+
+def _understood(document: Document) -> list[_Part]:
+    """Return what of a file can be read: all of it, else the results inside, else its text."""
+    if importer := _taker(document):
+        return [("", document, importer)]
+    inside = [
+        (place.lstrip(". "), part, importer)
+        for place, part in results_inside(document, lambda part: _taker(part) is not None)
+        if (importer := _taker(part))
+    ]
+    if inside:
+        return inside[: MOST_READINGS + 1]
+    text = document.as_text()
+    if importer := _taker(text):
+        return [("", text, importer)]
+    raise _unknown(document)
+
+
+def _taker(document: Document) -> Importer | None:
+    return next((importer for importer in IMPORTERS if importer.detect(document)), None)
+
+
+def _unknown(document: Document) -> ResultsFileError:
     known = "; ".join(importer.title for importer in IMPORTERS)
-    raise ResultsFileError(
+    return ResultsFileError(
         f"{document.name} is of no known format: {_seen(document)}.", f"Known: {known}."
     )
 
@@ -99,12 +128,13 @@ def read_document(document: Document, known: Known | None = None) -> list[Observ
     ResultsFileError
         If the format is unknown, or the file holds no benchmark.
     """
-    importer = find_importer(document)
+    parts = _understood(document)
+    title = parts[0][2].title
     try:
-        return _checked(document, importer, known)
+        return _checked(document, parts, known)
     except (ValidationError, ArithmeticError) as error:
         raise ResultsFileError(
-            f"{document.name} ({importer.title}) holds figures that cannot be: {_first(error)}.",
+            f"{document.name} ({title}) holds figures that cannot be: {_first(error)}.",
             "Take the file again from the tool; it was edited, merged or cut.",
         ) from error
 
@@ -117,21 +147,30 @@ def _first(error: ValidationError | ArithmeticError) -> str:
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
-def _checked(document: Document, importer: Importer, known: Known | None) -> list[Observation]:
-    readings = list(islice(importer.read(document), MOST_READINGS + 1))
+def _checked(document: Document, parts: Sequence[_Part], known: Known | None) -> list[Observation]:
+    readings = list(islice(_readings(parts), MOST_READINGS + 1))
+    title = parts[0][2].title
     if len(readings) > MOST_READINGS:
         raise ResultsFileError(
-            f"{document.name} ({importer.title}) holds more than {MOST_READINGS:,} benchmarks.",
+            f"{document.name} ({title}) holds more than {MOST_READINGS:,} benchmarks.",
             "Give those that are meant, in a file of their own.",
         )
     if not readings:
         raise ResultsFileError(
-            f"{document.name} ({importer.title}) holds no finished benchmark.",
+            f"{document.name} ({title}) holds no finished benchmark.",
             "Run the benchmark to its end, then import its result again.",
         )
-    found = [checked(reading, document.damaged, known) for reading in readings]
+    found = [checked(reading, damaged, known) for reading, damaged in readings]
     # values that were changed after they were made are held to the schema again
     return [Observation.model_validate(one.model_dump()) for one in found]
+
+
+def _readings(parts: Iterable[_Part]) -> Iterator[tuple[Reading, str]]:
+    for place, part, importer in parts:
+        for reading in importer.read(part):
+            names = [name for name in (place, reading.observation.part) if name]
+            observation = reading.observation.model_copy(update={"part": ", ".join(names)})
+            yield replace(reading, observation=observation), part.damaged
 
 
 def _seen(document: Document) -> str:

@@ -1,13 +1,15 @@
 """``sglang.bench_serving --output-file``: one JSON object a run, appended line by line.
 
-TPOT leaves the first token out. The gap between pieces of a stream is divided by the tokens of the
-piece, so its ITL is a time per token, not a step. ``accept_length`` is the server's own mean since
-it was started, bonus token included.
+TPOT leaves the first token out. With its own protocol the gap between pieces of a stream is
+divided by the tokens of the piece, so ITL is a time per token; with OpenAI's (backend
+``sglang-oai``) it is that of a step. ``accept_length`` is the server's own mean since it was
+started, bonus token included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from capplan.profiles.importers.document import Document
 from capplan.profiles.importers.fields import Fields, spread
@@ -91,7 +93,7 @@ def _reading(fields: Fields, source: str, part: str) -> Reading:
         prompt_tokens_per_s=fields.count("input_throughput"),
         total_tokens_per_s=fields.count("total_throughput"),
         gap_s=latency(fields, "itl", "_ms", _MS),
-        gap_is="token",
+        gap_is=gap_of(fields.text("backend")),
         tokens_per_draft_round=length,
         num_speculative_tokens=drafted_tokens(server),
         prompt_text=text_of_dataset(fields.text("dataset_name")),
@@ -99,6 +101,11 @@ def _reading(fields: Fields, source: str, part: str) -> Reading:
         odd=tuple(fields.odd),
     )
     return Reading(observation, stated)
+
+
+def gap_of(backend: str) -> Literal["token", "unknown"]:
+    """Return what ITL is; TPOT tells where it depends on the version."""
+    return "token" if backend.lower() in {"", "sglang", "sglang-native"} else "unknown"
 
 
 def drafted_tokens(server: Fields) -> int | None:

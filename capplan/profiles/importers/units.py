@@ -1,4 +1,7 @@
-"""The unit of latencies, found by how many requests were in flight; changed only if one fits."""
+"""The unit of latencies, found by how many requests were in flight; changed only if one fits.
+
+Without a time end to end, first token and TPOT may be in two units: then it is only said.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,12 @@ def in_found_unit(reading: Reading) -> tuple[Reading, tuple[Flag, ...]]:
 
     Only where first token, TPOT and end to end agree among themselves, the loop was closed, the
     unit taken puts far too few or too many requests in flight, and exactly one other does not.
+    Where no time end to end is given, the latencies are left as they are and called doubtful.
     """
     little, limit = in_flight(reading), reading.observation.load.max_concurrency
     closed = reading.observation.load.arrival == "closed_loop"
-    if little is None or not little or limit is None or not closed or not _agree(reading):
+    whole = reading.observation.e2e_s is not None
+    if not little or limit is None or not closed or (whole and not _agree(reading)):
         return reading, ()
     if _FEWEST * limit <= little <= _MOST * limit:
         return reading, ()
@@ -35,6 +40,8 @@ def in_found_unit(reading: Reading) -> tuple[Reading, tuple[Flag, ...]]:
     ]
     if len(fitting) != 1:
         return reading, ()
+    if not whole:
+        return reading, (_doubted(reading, fitting[0], little, limit),)
     return _rescaled(reading, _UNITS[fitting[0]] / taken), (
         _said(reading, fitting[0], little, limit),
     )
@@ -65,11 +72,27 @@ def _rescaled(reading: Reading, factor: float) -> Reading:
 
 
 def _said(reading: Reading, unit: str, little: float, limit: int) -> Flag:
-    s = reading.stated
-    named = "the field names say" if s.unit_is_named else "no field name says a unit, taken was"
     return Flag(
         check="unit_found",
-        text=f"latencies are in {unit}: {named} {s.latency_unit}, which would put {little:.3g} "
-        f"requests in flight where the client kept {limit}",
+        text=f"latencies are in {unit}: {_taken(reading, little, limit)}",
         remedy="Check one latency by hand if that is not what you expect.",
+    )
+
+
+def _doubted(reading: Reading, unit: str, little: float, limit: int) -> Flag:
+    return Flag(
+        check="unit_doubtful",
+        text=f"latencies look like {unit}: {_taken(reading, little, limit)}; no time end to end "
+        "is there to confirm it",
+        remedy="Let the client save the time end to end too, or mend the unit in the file.",
+        unusable_for=("capacity", "latency", "step_time"),
+    )
+
+
+def _taken(reading: Reading, little: float, limit: int) -> str:
+    s = reading.stated
+    named = "the field names say" if s.unit_is_named else "no field name says a unit, taken was"
+    return (
+        f"{named} {s.latency_unit}, which would put {little:.3g} requests in flight where the "
+        f"client kept {limit}"
     )

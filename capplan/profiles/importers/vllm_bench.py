@@ -82,7 +82,7 @@ def reading(fields: Fields, source: str, part: str) -> Reading:
         gap_is="step",
         prompt_text=prompt_text(fields),
         **beside,
-        flags=flags,
+        flags=(*flags, *_ramp(fields)),
         odd=tuple(fields.odd),
     )
     return Reading(observation, stated)
@@ -105,7 +105,9 @@ def load_of(fields: Fields, sent: float | None) -> Load:
     rate = fields.raw("request_rate")
     limit = fields.whole("max_concurrency")
     open_loop = None if is_unbounded(rate) else fields.positive("request_rate")
-    if open_loop is not None:
+    if fields.text("ramp_up_strategy"):
+        arrival, open_loop = "unknown", None
+    elif open_loop is not None:
         arrival = "rate"
     elif limit is not None and (sent is None or limit < sent):
         arrival = "closed_loop"
@@ -124,6 +126,23 @@ def load_of(fields: Fields, sent: float | None) -> Load:
             "dataset": fields.text("dataset_name", "dataset"),
             "temperature": fields.count("temperature"),
         }
+    )
+
+
+def _ramp(fields: Fields) -> tuple[Flag, ...]:
+    """Say that the load changed while the run lasted."""
+    if not fields.text("ramp_up_strategy"):
+        return ()
+    first, last = fields.count("ramp_up_start_rps"), fields.count("ramp_up_end_rps")
+    span = f" from {first:g} to {last:g} a second" if first is not None and last else ""
+    return (
+        Flag(
+            check="ramped_rate",
+            text=f"the rate of requests rose while the run lasted{span}: its figures are means "
+            "over many loads",
+            remedy="Measure each load in a run of its own, with --request-rate.",
+            unusable_for=("capacity", "latency"),
+        ),
     )
 
 

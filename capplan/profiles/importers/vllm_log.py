@@ -10,18 +10,20 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from capplan.profiles.importers.document import Document
 from capplan.profiles.importers.fields import as_number, spread_of
 from capplan.profiles.importers.reading import Reading, Stated, contradiction
+from capplan.profiles.importers.vllm_log_lines import FORMAT, OtherLines
 from capplan.schema.observation import Flag, Load, Observation, SpeculationCounts
 
-FORMAT = "vllm-log"
-_ANY = re.compile(r"SpecDecoding metrics:|Avg generation throughput: [\d.]+|Iteration\(\d+\):")
-_PROCESS = re.compile(r"^\s*\((?P<process>[^()]*pid=\d+)\)")
+_ANY = re.compile(
+    r"SpecDecoding metrics:|Speculative metrics:|Avg generation throughput: [\d.]+"
+    r"|Iteration\(\d+\):"
+)
+_PROCESS = re.compile(r"^[^(]{0,80}\((?P<process>[^()]*pid=\d+)\)")
 _SPECULATION = re.compile(r"SpecDecoding metrics:(?P<rest>.*)")
-_ENGINE = re.compile(r"Engine (?P<engine>\d{1,9}): Avg prompt throughput: (?P<prompt>[\d.]+)")
 _VALUES = {
     "length": re.compile(r"Mean acceptance length: ([\d.]+)"),
     "accepted": re.compile(r"Accepted: (\d+) tokens"),
@@ -80,7 +82,7 @@ class _Log:
         default_factory=lambda: defaultdict(list)
     )
     steps: dict[tuple[int, int], list[float]] = field(default_factory=lambda: defaultdict(list))
-    engines: set[str] = field(default_factory=set)
+    others: OtherLines = field(default_factory=OtherLines)
     cut_lines: int = 0
 
 
@@ -90,22 +92,33 @@ def detect(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Reading]:
-    """Yield a reading for each process and N, and for each batch of single iterations."""
+    """Yield a reading for each process and N, and for each batch of single iterations.
+
+    A log without either gives the throughput that it prints.
+    """
     log = _Log()
     for line in document.lines():
         _add(log, line)
+    known = log.others.known()
+    for reading in _readings(log, document.name):
+        yield replace(reading, observation=reading.observation.model_copy(update=known))
+
+
+def _readings(log: _Log, source: str) -> Iterator[Reading]:
     several = len(log.intervals) > 1
     for (process, n), intervals in log.intervals.items():
-        yield _speculation(process, n, intervals, document.name, log, several)
-    for (requests, tokens), seconds in sorted(log.steps.items()):
-        if len(seconds) >= _FEWEST_ITERATIONS:
-            yield _iterations(requests, tokens, seconds, document.name)
+        yield _speculation(process, n, intervals, source, log, several)
+    steps = {key: times for key, times in log.steps.items() if len(times) >= _FEWEST_ITERATIONS}
+    for (requests, tokens), seconds in sorted(steps.items()):
+        yield _iterations(requests, tokens, seconds, source)
+    if not log.intervals and not steps:
+        yield from log.others.readings(source)
 
 
 def _add(log: _Log, line: str) -> None:
-    if engine := _ENGINE.search(line):
-        log.engines.add(engine["engine"])
-    elif found := _SPECULATION.search(line):
+    if log.others.take(line):
+        return
+    if found := _SPECULATION.search(line):
         interval = _interval(found["rest"])
         process = _PROCESS.match(line)
         if interval is None:
@@ -198,11 +211,11 @@ def _flags(intervals: Sequence[_Interval], log: _Log, several: bool) -> Iterator
             text=f"the log holds {len(log.intervals)} runs (processes, or N); each is a row",
             remedy="Cut the log to the run that is meant.",
         )
-    if len(log.engines) > 1:
+    engines = len(log.others.throughput)
+    if engines > 1:
         yield Flag(
             check="several_engines",
-            text=f"{len(log.engines)} engines write into this log; lines of acceptance do not "
-            "say which",
+            text=f"{engines} engines write into this log; lines of acceptance do not say which",
         )
     if log.cut_lines:
         text = f"{log.cut_lines} lines of acceptance are cut or contradict themselves: left out"

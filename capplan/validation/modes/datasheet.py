@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from capplan.validation.round_rows import predict_left_out
+from capplan.validation.round_scores import predict_left_out
 from capplan.validation.rows import PublishedRows
 from capplan.validation.scoring import Scored
 from capplan.validation.specs import Specs

@@ -9,7 +9,8 @@ from capplan.advice.guide.from_profile import Traced
 from capplan.estimate.evidence import evidence_from_profile
 from capplan.reporting.profile_text import render_profile
 from capplan.schema.audit import GuidePoint, GuideTopic, PointState
-from capplan.schema.profile import Backend, Skipped
+from capplan.schema.measured_setup import Backend
+from capplan.schema.profile import Skipped
 
 KEPT, NOT_KEPT = PointState.KEPT, PointState.NOT_KEPT
 ASIDE, APPLIES = PointState.DOES_NOT_APPLY, PointState.APPLIES

@@ -79,6 +79,15 @@ def test_a_file_of_noise_is_no_safetensors(config_only: Path) -> None:
         find_checkpoint(str(config_only))
 
 
+def test_a_pointer_of_git_lfs_is_named_with_the_way_to_the_weights(config_only: Path) -> None:
+    (config_only / "model.safetensors").write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 123456\n"
+    )
+    with pytest.raises(CheckpointError, match="Git LFS pointer") as caught:
+        find_checkpoint(str(config_only))
+    assert "git lfs pull" in caught.value.remedy
+
+
 def test_a_missing_shard_is_named(target: Path, config_only: Path) -> None:
     (config_only / "model-1.safetensors").write_bytes((target / "model.safetensors").read_bytes())
     index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}

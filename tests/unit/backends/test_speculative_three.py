@@ -9,7 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from capplan.schema.profile import DraftSampling, NgramDraft  # noqa: E402
+from capplan.schema.cells import DraftSampling  # noqa: E402
+from capplan.schema.measured_setup import NgramDraft  # noqa: E402
 from profiler.backends.speculative import (  # noqa: E402
     LookupDrafter,
     NoDrafter,

@@ -17,8 +17,9 @@ from capplan.errors import (  # noqa: E402
     RequestError,
     UnknownIdError,
 )
+from capplan.schema.cells import Phase, Role  # noqa: E402
+from capplan.schema.measured_setup import NgramDraft  # noqa: E402
 from capplan.schema.pairing import Method  # noqa: E402
-from capplan.schema.profile import NgramDraft, Phase, Role  # noqa: E402
 from profiler.backends.torch_local import TorchBackend  # noqa: E402
 from profiler.protocol import LoadRequest, TimingPoint  # noqa: E402
 

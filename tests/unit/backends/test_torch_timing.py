@@ -8,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from capplan.errors import DeviceError  # noqa: E402
-from capplan.schema.profile import Phase, Role  # noqa: E402
+from capplan.schema.cells import Phase, Role  # noqa: E402
 from profiler.backends.torch_llm import memory_errors  # noqa: E402
 from profiler.backends.torch_timing import TorchPoint  # noqa: E402
 from profiler.protocol import TimingPoint  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from capplan.schema.profile import NgramDraft  # noqa: E402
+from capplan.schema.measured_setup import NgramDraft  # noqa: E402
 from profiler.backends import torch_trace  # noqa: E402
 from profiler.backends.torch_generate import generate  # noqa: E402
 from profiler.backends.torch_sampling import distribution  # noqa: E402

@@ -7,8 +7,8 @@ from importlib import metadata
 import pytest
 
 from capplan.errors import MissingPackageError, RequestError
+from capplan.schema.cells import DraftSampling
 from capplan.schema.pairing import Method
-from capplan.schema.profile import DraftSampling
 from profiler.backends import vllm_versions
 from profiler.backends.vllm_arguments import engine_arguments, graph_ceiling
 from profiler.backends.vllm_environment import engine_environment, openmp_library

@@ -101,6 +101,14 @@ def test_what_is_due_on_the_first_day_is_spread_over_the_term() -> None:
             spread_usd_per_hour(hourly, upfront, term)
 
 
+@pytest.mark.parametrize("hours", [180, 672, 730, 744])
+def test_what_is_due_on_the_first_day_does_not_hang_on_the_month(hours: int) -> None:
+    # 3 years of two nodes, 500,000 USD each, all of it at once
+    price, share = spread_usd_per_hour(0, 500_000, 36)
+    tariff = Tariff(price, 8, Decimal(hours), always_on=True, term_months=36, upfront_share=share)
+    assert monthly_bill(16, 1, tariff).upfront_usd == 1_000_000
+
+
 def test_more_nodes_than_the_replicas_need_are_idle_ones() -> None:
     bill = monthly_bill(1, 1, Tariff(Decimal(8), 8), least_nodes=2)
     assert (bill.nodes, bill.gpus_paid) == (2, 16)

@@ -28,7 +28,6 @@ from capplan.economics.focus import focus_rows
 from capplan.economics.outlook import Fleet, first_month_above, grow, with_spares
 from capplan.economics.tokens import token_prices, utilisation_curve
 from capplan.errors import RequestError
-from capplan.schema.fleet import FleetWay, ServiceFleet, ServicePart
 from capplan.schema.price import ApiPrice, Electricity, Purchase
 from capplan.schema.provenance import Kind, Source
 
@@ -311,7 +310,7 @@ def test_bill_of_a_node_that_is_partly_idle() -> None:
         ("electricity", Decimal("6.00")),
     ]
     assert bill.total_usd == 2006
-    assert bill.upfront_usd == 2000 * 12 / 2
+    assert bill.upfront_usd == 2 * 10 * 730 * 12 / 2  # a term's months are of 730 hours
 
 
 def test_the_largest_bill_is_a_bill_and_a_cent_more_is_none() -> None:
@@ -546,18 +545,6 @@ def test_electricity_on_the_bill_without_a_price_is_refused(sample_plans: Any) -
 def test_a_plan_made_at_no_time_is_refused(sample_plans: Any) -> None:
     with pytest.raises(RequestError, match="'yesterday', which is no time"):
         focus_rows(sample_plans.make_plan(created_at="yesterday"))
-
-
-def test_services_apart_are_not_exported_by_the_option_of_one(sample_plans: Any) -> None:
-    def placed(parts: int) -> Any:
-        part = ServicePart.model_construct()
-        way = FleetWay.model_construct(parts=(part,) * parts)
-        fleet = ServiceFleet.model_construct(ways=(way,))
-        return sample_plans.make_plan().model_copy(update={"fleet": fleet})
-
-    assert len(focus_rows(placed(1))) == 1
-    with pytest.raises(RequestError, match="replicas of their own"):
-        focus_rows(placed(2))
 
 
 @pytest.mark.parametrize("rank", [0, -1])

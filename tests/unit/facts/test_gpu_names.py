@@ -147,9 +147,10 @@ def test_an_ambiguous_name_asks_with_every_choice(name: str, choices: set[str]) 
     ("name", "near"),
     [
         ("NVIDIA GeForce RTX 4090 Laptop GPU", "rtx-4090"),
-        ("NVIDIA GeForce RTX 4090 D", "rtx-4090"),
-        ("RTX4090D", "rtx-4090"),
-        ("NVIDIA GeForce RTX 4080 SUPER", "rtx-4080"),
+        ("NVIDIA GeForce RTX 5090 D", "rtx-5090"),
+        ("RTX5090D", "rtx-5090"),
+        ("NVIDIA GeForce RTX 4070 SUPER", "rtx-4070-12gb"),
+        ("NVIDIA GeForce RTX 3060 Ti", "rtx-3060-12gb"),
         ("NVIDIA RTX 6000D", "rtx-6000-ada"),
         ("NVIDIA A100X", "a100-sxm-80gb"),
         ("Tesla V100-FHHL-16GB", "v100-pcie-16gb"),
@@ -365,3 +366,30 @@ def test_a_catalogue_without_instances_still_knows_its_boards(tmp_path: Path) ->
     names = load_gpu_names(tmp_path, load_catalog().gpus)
     assert isinstance(names.look_up("NVIDIA L4"), GpuIdentity)
     assert isinstance(names.look_up("p4d.24xlarge"), Unresolved)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cpu",
+        "CPU",
+        "x86 CPU",
+        "Intel(R) Xeon(R) Platinum 8480+",
+        "Intel(R) Core(TM) i9-13900K",
+        "AMD EPYC 9654 96-Core Processor",
+        "AMD Ryzen 9 7950X",
+        "Neoverse-N1",
+        "graviton4",
+    ],
+)
+def test_a_processor_is_to_be_measured_and_no_gpu_is_offered_for_it(name: str) -> None:
+    answer = refused(name)
+    assert (answer.reason, answer.choices) == (Reason.UNKNOWN, ())
+    assert f"{name!r} is a processor" in answer.message
+    assert "capplan profile TARGET -o cpu.json" in answer.remedy
+    assert "--profile cpu.json" in answer.remedy
+
+
+@pytest.mark.parametrize("name", ["xeonphi", "score i9", "RTX 4091"])
+def test_other_unknown_names_are_not_taken_for_processors(name: str) -> None:
+    assert "processor" not in refused(name).message

@@ -18,6 +18,9 @@ from capplan.facts.lookup import resolve
         (" Qwen3-8B ", "Qwen/Qwen3-8B"),
         ("Qwen3-30B-A3B", "Qwen/Qwen3-30B-A3B"),
         ("llama-3.3-70b", "meta-llama/Llama-3.3-70B-Instruct"),
+        # the names of Llama 3.1 until it was renamed
+        ("meta-llama/Meta-Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"),
+        ("Meta-Llama-3.1-70B-Instruct", "meta-llama/Llama-3.1-70B-Instruct"),
     ],
 )
 def test_an_unambiguous_name_finds_its_llm(typed: str, found: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
+import capplan
 from capplan import Plan, PlanRequest, Workload, recommend
 from capplan.api.plans import plan_inputs
 from capplan.planning.memory import handed_out_bytes
@@ -42,11 +44,11 @@ def test_weights_that_exceed_the_gpu_are_named_as_such() -> None:
 
 
 def test_a_request_too_long_for_the_pool_says_what_it_needs() -> None:
-    long = Workload(prompt_tokens=60_000, output_tokens=500)
+    long = Workload(prompt_tokens=40_000, output_tokens=500)
     found = plan("Qwen/Qwen3-32B", "h100-sxm-80gb", 1, workload=long)
     text = example(found, "memory")
-    # 60,501 tokens of 262,144 bytes are 14.8 GiB
-    assert "one request of 60501 tokens needs 14.8 GiB of KV" in text
+    # 40,501 tokens of 262,144 bytes are 9.9 GiB
+    assert "one request of 40,501 tokens needs 9.9 GiB of KV" in text
     assert "lacks" in text
 
 
@@ -120,3 +122,14 @@ def test_weights_that_fit_without_run_time_are_told_from_those_that_do_not() -> 
         rejected.example
     )
     assert "weights and run time leave no room for KV" in rejected.example
+
+
+@pytest.mark.parametrize("gpu", ["l4", "h100-sxm-80gb", "h200-sxm-141gb", "b200-sxm-180gb"])
+def test_plan_launch_text_and_simulation_take_as_many_tokens_a_step(gpu: str) -> None:
+    """Whatever the engine's own default for a GPU of that size is: 2,048, 8,192 or 16,384."""
+    found = plan("Qwen/Qwen3-0.6B", gpu, 1, workload=Workload(requests_per_s=0.2))
+    launched = re.search(r"--max-num-batched-tokens (\d+)", found.options[0].launch)
+    assert launched is not None
+    assert capplan.simulate_serving(
+        found, capplan.ServingWishes(requests=20, shares=(0.5,))
+    ).max_num_batched_tokens == int(launched[1])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from capplan.errors import UnknownIdError
-from capplan.estimate.steptime import DatasheetStep, HardwareGroup
+from capplan.estimate.datasheet_step import DatasheetStep, HardwareGroup
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
 from capplan.planning.pairing.cost import DEFAULT_CONTEXT, estimate_cost_ratio
@@ -177,11 +178,18 @@ def test_the_cost_ratio_is_a_draft_pass_over_a_target_step() -> None:
     step_s = DatasheetStep(TARGET, group, ENGINE).seconds(1, 1, 1024).item()
     pass_s = DatasheetStep(SMALL, group, ENGINE).seconds(1, 1, 1024).item() - ENGINE.request_s
     assert found.target_step_ms == pytest.approx(step_s * 1e3)
-    fixed = ENGINE.draft_pass_s
-    for end in ("low", "mid", "high"):
-        expected_s = pass_s + getattr(fixed, end)
-        assert getattr(found.draft_pass_ms, end) == pytest.approx(expected_s * 1e3)
-        assert getattr(found.ratio, end) == pytest.approx(expected_s / step_s)
+    # the factor of a pass and its launch, as plans have them: means of log-normal distributions
+    rounds = ENGINE.rounds
+    factor = rounds.values["draft"] * math.exp(rounds.log_sd["draft"] ** 2 / 2)
+    mid_s = factor * pass_s + ENGINE.draft_pass_s.mid
+    assert found.draft_pass_ms.mid == pytest.approx(mid_s * 1e3)
+    assert found.ratio.mid == pytest.approx(mid_s / step_s)
+    further_s = math.hypot(
+        pass_s * (rounds.values["draft"] * math.exp(1.96 * rounds.log_sd["draft"]) - factor),
+        ENGINE.draft_pass_s.high - ENGINE.draft_pass_s.mid,
+    )
+    assert found.ratio.high == pytest.approx((mid_s + further_s) / step_s)
+    assert found.ratio.low < found.ratio.mid
 
 
 def test_a_longer_context_costs_both_and_what_keeps_unknown_bytes_is_not_estimated() -> None:

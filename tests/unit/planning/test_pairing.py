@@ -301,6 +301,17 @@ def test_a_head_in_another_vocabulary_is_another_llms() -> None:
     assert ask(Side("t", llm(vocab_size=128_256)), Side("h", rounded)).works
 
 
+def test_a_reduced_head_of_a_target_with_another_vocabulary_is_refused() -> None:
+    # vocab_size beside draft_vocab_size is the target's: a head of Llama-3.1-8B beside Qwen3-8B
+    made_for_llama = head(draft_vocab_size=32_000).model_copy(update={"vocab_size": 128_256})
+    assert ask(Side("llama", llm(vocab_size=128_256)), Side("h", made_for_llama)).works
+    report = ask(Side("qwen", llm(vocab_size=151_936)), Side("h", made_for_llama))
+    assert report.verdict is PairVerdict.REFUSE
+    assert not report.works
+    assert "ids of 128,256 tokens" in report.sentence
+    assert "shapes agree" not in " ".join(item.text for item in report.findings)
+
+
 def test_a_mapping_shares_what_vllm_counts_across_tokenizer_kinds() -> None:
     bpe = tokenizer({0: "a", 1: "\u0120b", 2: "c", 3: "beyond the rows"})
     pieces = tokenizer({0: "<unk>", 1: "a", 2: "\u2581b", 3: "d", 4: "beyond the rows"})

@@ -319,7 +319,7 @@ def test_an_impossible_budget_says_what_it_would_take() -> None:
     assert found.baseline is None
     cheapest = plan(LLAMA_70B, 1e9, workload=load(1.0))
     least = min(option.usd_per_month.mid for option in cheapest.options)
-    assert f"costs {least:,.0f} USD a month" in found.verdict.needed
+    assert f"costs {least:,.2f} USD a month" in found.verdict.needed
 
 
 def test_targets_keep_the_order_asked_for() -> None:

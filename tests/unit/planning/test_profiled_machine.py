@@ -14,7 +14,7 @@ from capplan.facts.catalog import load_catalog
 from capplan.profiles.store import StoredProfile
 from capplan.schema.pairing import AcceptanceFact, Method
 from capplan.schema.plan import Plan, PlanRequest, Tier
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 from capplan.schema.workload import Slo, Workload
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from capplan.planning.planner import find
 from capplan.planning.pricing import Load, price_candidates
 from capplan.planning.target_evaluation import Knowledge, evaluate_target
 from capplan.planning.terms import Terms
-from capplan.schema.plan import PlanRequest, SpreadCause
+from capplan.schema.plan import Plan, PlanRequest, SpreadCause
 from capplan.schema.workload import Slo, Workload
 
 REQUEST = PlanRequest(
@@ -132,3 +133,32 @@ def test_what_speculation_hangs_on_is_shared_out_by_variance() -> None:
     assert list(shares) == [SpreadCause.ROUND, SpreadCause.ACCEPTANCE]
     certain = Errors(tokens_per_round=0.0, round_down=0.0, round_up=0.0, decode=0.5)
     assert _spread({SpreadCause.ROUND: 1.0}, certain) == {}
+
+
+def test_requests_longer_than_the_context_are_never_planned() -> None:
+    # Qwen3-32B: 40,960 tokens as its checkpoint ships
+    asked = REQUEST.model_copy(update={"targets": ("Qwen/Qwen3-32B",), "slo": Slo()})
+
+    def planned(prompt_tokens: int) -> Plan:
+        load = Workload(requests_per_s=1, prompt_tokens=prompt_tokens, output_tokens=960)
+        return recommend(asked.model_copy(update={"workload": load, "gpus": ("b200-sxm-180gb",)}))
+
+    assert planned(40_000).options
+    refused = planned(40_001)
+    assert not refused.options
+    assert [(one.reason, one.count) for one in refused.rejections] == [("context", 1)]
+    assert "40,961 tokens" in refused.verdict.needed
+    assert "context of 40,960" in refused.verdict.needed
+
+
+def test_the_budget_that_is_said_to_be_needed_is_enough() -> None:
+    # 0.91 USD an hour are 664.30 a month: 664 would buy nothing
+    asked = REQUEST.model_copy(
+        update={"budget_usd_per_month": 1.0, "gpus": ("l40s-48gb",), "slo": Slo()}
+    )
+    found = re.search(r"costs ([\d,.]+) USD a month", recommend(asked).verdict.needed)
+    assert found is not None
+    needed = float(found[1].replace(",", ""))
+    enough = recommend(asked.model_copy(update={"budget_usd_per_month": needed}))
+    assert enough.options
+    assert not recommend(asked.model_copy(update={"budget_usd_per_month": needed - 0.01})).options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -9,9 +10,8 @@ from typing import Any
 import pytest
 
 import capplan
-from capplan.api.answers import Questions, answer_what_if
 from capplan.api.plans import plan_inputs
-from capplan.economics.focus import focus_rows
+from capplan.economics.decimals import dollars
 from capplan.errors import RequestError
 from capplan.facts.catalog import load_catalog
 from capplan.planning.service_fleet import place_services
@@ -181,7 +181,7 @@ def test_a_fleet_over_the_budget_says_what_the_cheapest_way_costs() -> None:
     assert not found.verdict.feasible
     assert found.options == ()
     cheapest = fleet(found).ways[0].usd_per_month.mid
-    assert f"costs {cheapest:,.0f} USD a month" in found.verdict.needed
+    assert f"costs {dollars(cheapest)} USD a month" in found.verdict.needed
     assert not fleet(found).within_budget
 
 
@@ -207,6 +207,43 @@ def test_a_service_that_nothing_serves_is_named_with_its_reason() -> None:
     assert "rush" in found.verdict.needed
     assert "TPOT" in found.verdict.needed
     assert fleet(found).ways == ()
+
+
+def test_what_a_service_needs_is_the_least_limit_that_helps_and_it_does() -> None:
+    tight = Slo(tpot_ms=1.0)
+    found = plan(service("chat", CHAT), service("rush", CHAT, slo=tight))
+    assert "nothing keeps TPOT within 1 ms at any budget" in found.verdict.needed
+    least = re.search(r"a TPOT limit of ([\d.]+) ms instead of 1", found.verdict.needed)
+    assert least is not None
+    enough = float(least[1])
+    assert plan(service("chat", CHAT), service("rush", CHAT, slo=Slo(tpot_ms=enough))).options
+    less = Slo(tpot_ms=enough * 0.97)
+    assert not plan(service("chat", CHAT), service("rush", CHAT, slo=less)).options
+
+
+def test_where_no_limit_alone_helps_it_takes_none() -> None:
+    both = Slo(tpot_ms=1.0, ttft_ms=5.0)
+    found = plan(service("chat", CHAT), service("rush", CHAT, slo=both))
+    assert "nothing keeps TPOT within 1 ms and TTFT within 5 ms" in found.verdict.needed
+    assert "no limit on TPOT and TTFT, then " in found.verdict.needed
+
+
+def test_a_draft_without_acceptance_is_never_why_a_service_cannot_be_served() -> None:
+    """Most rejections are of drafts; what keeps the LLM from running is its memory."""
+    found = plan(
+        service("chat", CHAT), service("think", WRITE, target=QWEN),
+        gpus=("l40s-48gb",), tensor_parallel=(1,),
+    )  # fmt: skip
+    assert not found.options
+    assert found.verdict.needed.startswith("think: ")
+    assert "weights alone take 61.0 GiB" in found.verdict.needed
+    assert "acceptance" not in found.verdict.needed
+    alone = capplan.recommend(
+        request(gpus=("l40s-48gb",), tensor_parallel=(1,), targets=(QWEN,)).model_copy(
+            update={"workload": WRITE}
+        )
+    )
+    assert "weights alone take 61.0 GiB" in alone.verdict.needed
 
 
 def test_services_that_cannot_share_are_placed_apart_and_say_why() -> None:
@@ -273,6 +310,18 @@ def test_a_plan_of_services_survives_its_file() -> None:
     assert again.request == found.request
 
 
+def test_the_services_of_a_plan_state_the_target_and_limits_that_they_left_open() -> None:
+    found = plan(
+        service("think", WRITE, target=QWEN), service("chat", CHAT, slo=Slo(ttft_ms=900)),
+        slo=Slo(tpot_ms=60),
+    )  # fmt: skip
+    asked = {one.name: (one.target, one.slo) for one in found.request.services}
+    assert asked == {
+        "think": (QWEN, Slo(tpot_ms=60)),
+        "chat": (LLAMA, Slo(tpot_ms=60, ttft_ms=900)),
+    }
+
+
 def test_partitions_are_all_and_each_once() -> None:
     names = "abcd"
     group = tuple(service(name, CHAT) for name in names)
@@ -305,21 +354,3 @@ def test_one_service_without_an_llm_of_its_own_takes_the_requests() -> None:
     assert plain.targets == (LLAMA,)
     assert plain.workload == CHAT
     assert plain.services == ()
-
-
-def test_cost_rows_of_one_part_are_refused_where_others_are_paid_for_too() -> None:
-    apart = plan(service("chat", CHAT), service("think", WRITE, target=QWEN))
-    with pytest.raises(RequestError, match="largest part alone"):
-        focus_rows(apart)
-    few = Workload(requests_per_s=0.4, prompt_tokens=1000, output_tokens=200)
-    shared = plan(service("a", few), service("b", few))
-    assert fleet(shared).ways[0].sharing == "shared"
-    assert len(focus_rows(shared)) == 1
-
-
-def test_answers_about_a_fleet_say_which_part_they_are_of() -> None:
-    found = plan(service("chat", CHAT), service("think", WRITE, target=QWEN))
-    largest = fleet(found).largest_part
-    assert largest is not None
-    notes = answer_what_if(found, Questions(spares=1)).notes
-    assert notes == (f"answers are of {' + '.join(largest.services)} alone",)

@@ -12,8 +12,9 @@ import pytest
 
 from capplan.errors import EngineError, Interrupted
 from capplan.profiles.store import StoredProfile, load_profile
+from capplan.schema.cells import DraftSampling, Phase
 from capplan.schema.pairing import Method
-from capplan.schema.profile import DraftSampling, Phase, Stability
+from capplan.schema.verdict import Stability
 from profiler.backends.fake_engine import FakeEngineFactory
 from profiler.experiment import Wishes
 from profiler.session import SessionRequest, run_session

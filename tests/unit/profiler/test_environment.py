@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from capplan.errors import DeviceError, UnknownIdError
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 from profiler import registry
 from profiler.environment import (
     cpu_name,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from capplan.schema.profile import Phase, Role, RoundsCell, Stability, TimingCell
+from capplan.schema.cells import Phase, Role, RoundsCell, TimingCell
+from capplan.schema.verdict import Stability
 from profiler.experiment import Wishes
 from profiler.gates import judge_profile
 from profiler.timing.verdict import STABLE, doubt

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from capplan.profiles.losslessness import Outcome, compare, difference_nats
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 from profiler.backends.live_check import judged_reports
 from profiler.backends.live_lossless import LISTED_TOKENS, ScoredText, losslessness_cell, rated
 

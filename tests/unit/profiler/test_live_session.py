@@ -12,7 +12,7 @@ from capplan.api.llms import load_llm
 from capplan.errors import Interrupted, ProfileError, ServerError, UnknownIdError
 from capplan.profiles.server_http import parse_address
 from capplan.profiles.store import load_profile
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 from profiler.backends.live_windows import WindowRecorder
 from profiler.server_session import ServerRequest, run_server_session
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from capplan.schema.profile import Phase, Role
+from capplan.schema.cells import Phase, Role
 from profiler.cells import label
 from profiler.experiment import (
     CPU_GRID,

@@ -9,8 +9,10 @@ import pytest
 
 from capplan.errors import Interrupted, ProfileError, PromptsError, StorageError
 from capplan.profiles.store import load_profile
+from capplan.schema.cells import DraftSampling, Phase, Role
+from capplan.schema.measured_setup import Device
 from capplan.schema.pairing import Method
-from capplan.schema.profile import Device, DraftSampling, Phase, Role, Stability
+from capplan.schema.verdict import Stability
 from profiler.backends.fake import MAX_CONTEXT, FakeBackend
 from profiler.experiment import Wishes
 from profiler.telemetry.fake import FakeTelemetry

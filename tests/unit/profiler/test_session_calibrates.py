@@ -10,8 +10,9 @@ import pytest
 from capplan.api.calibration import calibrate
 from capplan.errors import CalibrationError
 from capplan.profiles.store import StoredProfile
+from capplan.schema.cells import Phase
 from capplan.schema.llm import LlmSpec
-from capplan.schema.profile import Device, Phase, ProfiledLlm
+from capplan.schema.measured_setup import Device, ProfiledLlm
 from profiler.backends.fake import FakeBackend
 from profiler.experiment import Wishes
 from profiler.protocol import TimingPoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from capplan.schema.profile import Stability
+from capplan.schema.verdict import Stability
 from profiler.timing.blocks import BlockSettings, is_settled, measure_block, passes_for_block
 from profiler.timing.clock import FakeClock, MonotonicClock, reading_cost_s
 from profiler.timing.order import merged, shuffled, with_sentinel

@@ -12,7 +12,8 @@ from capplan.profiles.losslessness import (
     losslessness_verdict,
     student_quantile,
 )
-from capplan.schema.profile import LosslessnessCell, Stability
+from capplan.schema.cells import LosslessnessCell
+from capplan.schema.verdict import Stability
 
 
 def cell(

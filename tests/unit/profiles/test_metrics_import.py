@@ -236,13 +236,59 @@ def test_another_spelling_of_the_names_gives_the_same_observation(spell):
     assert seen == observe_window(ZERO, vllm_text(), "x", duration_s=1.0)
 
 
-def test_the_first_engine_of_vllm_is_read_and_its_missing_rounds_are_derived():
+def test_the_first_engine_of_vllm_counts_accepted_tokens_behind_a_rejected_one():
     seen = observe_text(text_of("vllm-v0.prom"), "v0")
-    assert seen.speculation.drafts == 400  # 1,600 emitted less 1,200 accepted
-    assert seen.speculation.tokens_per_draft_round == 4.0
+    counts = seen.speculation
+    # 0.64 of the 2,500 tokens that 500 rounds of N = 4 can emit; 100 of its 1,200 accepted
+    # tokens stood behind a rejected one
+    assert (counts.num_speculative_tokens, counts.drafts, counts.accepted) == (4, 500, 1100)
+    assert counts.tokens_per_draft_round == pytest.approx(3.2)
+    assert counts.rounds is None  # its counters grow by totals each time they are logged
     assert seen.step_s.mean == pytest.approx(0.03)
     assert seen.load.prefix_cache_hit_rate == 0.4
-    assert "drafts_derived" in checks(seen)
+    assert "accepted_derived" in checks(seen)
+
+
+def test_without_its_efficiency_the_first_engine_tells_no_rounds():
+    lines = [line for line in text_of("vllm-v0.prom").splitlines() if "efficiency" not in line]
+    seen = observe_text("\n".join(lines) + "\n", "v0")
+    assert seen.speculation is None
+    assert "rounds_unknown" in checks(seen)
+    assert not seen.usable_for("acceptance")
+
+
+def test_ray_exports_an_engine_under_its_own_prefix_and_names_workers():
+    def as_ray(text):
+        return text.replace("vllm:", "ray_vllm_").replace("{", '{WorkerId="w1",SessionName="s",')
+
+    plain = observe_window(ZERO, vllm_text(), "x", duration_s=1.0)
+    seen = observe_window(as_ray(ZERO), as_ray(vllm_text()), "x", duration_s=1.0)
+    assert seen.speculation == plain.speculation
+    assert seen.engine == "vllm"
+    assert "w1" in seen.part
+
+
+def test_tensorrt_llm_counts_drafted_and_accepted_tokens_by_position():
+    drafted, accepted = (1000, 1000, 990), (800, 520, 310)
+    text = "".join(
+        f'trtllm_spec_decode_{what}_tokens_total{{model_name="m",token_position="{place}"}} {n}\n'
+        for what, counts in (("drafted", drafted), ("accepted", accepted))
+        for place, n in enumerate(counts)
+    )
+    counts = observe_text(text, "trt").speculation
+    assert (counts.drafts, counts.drafted, counts.accepted) == (1000, 2990, 1630)
+    assert counts.accepted_per_position == accepted
+    assert counts.tokens_per_draft_round == pytest.approx(2.63)
+    only_first = "".join(
+        line for line in text.splitlines(keepends=True) if 'token_position="0"' in line
+    )
+    assert "one_position" in checks(observe_text(only_first, "trt"))
+
+
+def test_more_tokens_than_rounds_can_give_are_no_cut_text():
+    seen = observe_window(ZERO, vllm_text(output=2920), "x", duration_s=1.0)
+    text = next(f.text for f in seen.flags if f.check == "emitted_differs_from_accepted")
+    assert "no more than 2.500 can" in text
 
 
 def test_sglang_counts_verifications_and_the_rest_follows():
@@ -279,6 +325,23 @@ def test_tensorrt_llm_counts_no_rounds_and_they_are_derived():
     assert seen.speculation.drafts == 1000  # 3,000 tokens, 100 of them first, 1,900 accepted
     assert seen.speculation.tokens_per_draft_round == pytest.approx(2.9)
     assert seen.engine == "tensorrt-llm"
+
+
+def test_time_per_token_of_tgi_holds_the_prompt_and_that_is_said():
+    text = "".join(
+        f"tgi_request_{name} {value}\n"
+        for name, value in (
+            ("success", 10),
+            ("generated_tokens_sum", 1000),
+            ("generated_tokens_count", 10),
+            ("mean_time_per_token_duration_sum", 0.2),
+            ("mean_time_per_token_duration_count", 10),
+        )
+    )
+    seen = observe_text(text, "tgi")
+    assert seen.output_tokens == 1000
+    assert seen.tpot_s.mean == pytest.approx(0.02)
+    assert "tpot_with_prompt" in checks(seen)
 
 
 def test_metrics_of_anything_else_are_refused_by_the_names_seen():

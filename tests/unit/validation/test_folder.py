@@ -64,3 +64,23 @@ def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "speedup.csv").write_bytes(b"\xff\xfe\x00\x81")
     with pytest.raises(FactsError, match="cannot be read"):
         read_published(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "least"),
+    [
+        ("measured_speedup", "-2", "above 0"),
+        ("measured_speedup", "0", "above 0"),
+        ("batch_size", "0", "above 0"),
+        ("temperature", "-1", "of 0 or more"),
+    ],
+)
+def test_a_number_that_cannot_be_is_reported_and_taken_as_empty(
+    tmp_path: Path, column: str, value: str, least: str
+) -> None:
+    (tmp_path / "speedup.csv").write_text(f"id,{column}\n1,{value}\n", encoding="utf-8")
+    rows = read_published(tmp_path)
+    assert getattr(rows.speedup[0], column) is None
+    (said,) = rows.problems
+    told = f"{column} is {value!r}, expected a number {least}; taken as empty"
+    assert said == f"speedup.csv:2: {told}"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from capplan.api.workloads import understand
 from capplan.errors import MissingPackageError, WorkloadError
 from capplan.workloads import rows as rows_module
 from capplan.workloads.trace_file import ReadTrace, TraceOptions, read_trace
@@ -70,6 +71,72 @@ def test_burstgpt_counts_failed_requests_and_keeps_them_out(tmp_path: Path, text
     assert (read.failed, read.bad) == (1, 0)
     assert _rows(read)[0] == (472, 18)
     assert len(read.trace.seconds) == read.rows - 1
+
+
+BurstRow = tuple[int, int, int | None]
+
+
+def _burst(rows: list[BurstRow]) -> str:
+    head = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    return head + "".join(
+        f"{5 + i},GPT-4,{prompt},{output},{'' if total is None else total},API log\n"
+        for i, (prompt, output, total) in enumerate(rows)
+    )
+
+
+def _burst_lines(rows: list[BurstRow], *, alike: bool) -> str:
+    lines = [
+        {
+            "Timestamp": 5 + i,
+            "Model": "GPT-4",
+            "Request tokens": prompt,
+            "Response tokens": output,
+            "Total tokens": total,
+            "Log Type": "API log",
+            **({} if alike or i % 2 else {"more": i}),
+        }
+        for i, (prompt, output, total) in enumerate(rows)
+    ]
+    return "\n".join(map(json.dumps, lines))
+
+
+EQUAL: list[BurstRow] = [(400, 20, 420)] * 30
+ODD: list[BurstRow] = [(9000, 20, 920), (0, 0, 0), (50, 0, 50), (300, 9, None)]
+
+
+@pytest.mark.parametrize("written", ["plain", "quoted", "lines", "other lines"])
+def test_totals_that_contradict_their_parts_are_counted_and_in_no_figure(
+    tmp_path: Path, written: str
+) -> None:
+    """However the file is read, at once or row by row; an empty total contradicts nothing."""
+    rows, name = [*EQUAL, *ODD], "burst.jsonl" if "lines" in written else "burst.csv"
+    text = {
+        "plain": _burst(rows),
+        "quoted": _burst(rows).replace("GPT-4", '"GPT-4"'),
+        "lines": _burst_lines(rows, alike=True),
+        "other lines": _burst_lines(rows, alike=False),
+    }[written]
+    read = _read(tmp_path, text, name)
+    assert (read.layout, read.rows, read.failed) == ("BurstGPT", 34, 2)
+    assert (read.bad, read.contradicting) == (1, 1)
+    assert [row.reason for row in read.bad_rows] == [
+        "Total tokens is 920, but Request tokens 9000 and Response tokens 20"
+    ]
+    assert _rows(read) == [(400, 20)] * 30 + [(300, 9)]
+    (service,) = understand([tmp_path / name]).services
+    assert service.trace is not None
+    assert any("1 row has a total that is not prompt + output" in n for n in service.trace.notes)
+
+
+def test_a_file_whose_totals_all_contradict_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match=r"30 of 30 rows are bad.*Total tokens is 90"):
+        _read(tmp_path, _burst([(40, 20, 90)] * 30))
+
+
+def test_a_total_is_not_held_against_columns_that_the_caller_names(tmp_path: Path) -> None:
+    head = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type,Billed\n"
+    text = head + "5,GPT-4,400,20,420,API log,30\n"
+    assert _rows(_read(tmp_path, text, columns={"output": "Billed"})) == [(400, 30)]
 
 
 def test_json_lines_with_usage_inside(tmp_path: Path) -> None:
@@ -253,3 +320,16 @@ def test_parquet_without_pyarrow_names_what_to_install(
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     with pytest.raises(MissingPackageError, match=r"capplan\[parquet\]"):
         read_trace(tmp_path / "t.parquet")
+
+
+def test_rows_that_stand_there_twice_are_told(tmp_path: Path) -> None:
+    rows = "".join(f"{n},{n + 1},{n + 2}\n" for n in range(50))
+    (tmp_path / "once.csv").write_text(f"timestamp,isl,osl\n{rows}", encoding="utf-8")
+    (tmp_path / "twice.csv").write_text(f"timestamp,isl,osl\n{rows}{rows}", encoding="utf-8")
+    once, twice = (
+        understand([tmp_path / name]).services[0].trace for name in ("once.csv", "twice.csv")
+    )
+    assert once is not None
+    assert twice is not None
+    assert not [note for note in once.notes if "very time" in note]
+    assert [note for note in twice.notes if note.startswith("50 requests have the very time")]

@@ -8,7 +8,9 @@ import pytest
 
 from capplan.api.workloads import load_services, load_workload, save_workload, understand
 from capplan.errors import RequestError, WorkloadError
+from capplan.planning.peaks import traffic_assumptions
 from capplan.reporting.workload_text import render_workload
+from capplan.schema.plan import PlanRequest
 from capplan.schema.services import Services
 from capplan.schema.workload import Slo, Workload
 from capplan.workloads.workload_file import read_workload_file, workload_yaml
@@ -53,6 +55,35 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert _one(again).prompt_lengths.mean_tokens == pytest.approx(1500, rel=1e-4)  # type: ignore[union-attr]
     save_workload(tmp_path / "saved.yaml", _one(services))
     assert _one(read_workload_file(tmp_path / "saved.yaml")).requests_per_s == 6
+
+
+@pytest.mark.parametrize(
+    ("shares", "total"),
+    [
+        ("task_shares: {chat: 0.7, code: 0.2}", "0.9"),
+        ("task_shares: {chat: 70, code: 30}", "100"),
+        ("temperature_shares: {0: 1, 0.8: 1}", "2"),
+        ("mix: [{share: 0.5, task: a}, {share: 0.3, task: b}]", "0.8"),
+    ],
+)
+def test_shares_that_are_not_parts_of_one_whole_are_put_in_proportion_and_it_is_said(
+    tmp_path: Path, shares: str, total: str
+) -> None:
+    path = _file(tmp_path, f"requests_per_s: 1\n{shares}\n")
+    said = f"add up to {total}, not to 1: they are put in proportion"
+    report = understand([path])
+    assert report.notes == (f"chat: the shares of the mix {said}",)
+    assert said in render_workload(report)
+    request = PlanRequest(targets=("t",), budget_usd_per_month=1, workload=load_workload(path))
+    (mix,) = (one for one in traffic_assumptions(request) if one.name == "Mix")
+    assert said in mix.value
+
+
+@pytest.mark.parametrize("shares", ["{a: 0.7, b: 0.3}", "{a: 0.33, b: 0.33, c: 0.33}"])
+def test_shares_that_add_up_but_for_rounding_are_not_remarked_on(
+    tmp_path: Path, shares: str
+) -> None:
+    assert understand([_file(tmp_path, f"task_shares: {shares}\n")]).notes == ()
 
 
 def test_several_services_are_put_together(tmp_path: Path) -> None:

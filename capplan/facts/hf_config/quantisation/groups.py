@@ -15,6 +15,8 @@ Groups = tuple[tuple[ModuleNames | None, Format], ...]
 
 _UNPACKED = frozenset({"int-quantized", "naive-quantized"})
 """Formats that keep an integer of any width in a byte."""
+_KV_BYTES: Mapping[str, float] = {"FP8": 1.0, "FP4": 0.5625, "NVFP4": 0.5625}
+"""Of a KV element: 4-bit floats have a scale of a byte for every 16 of them."""
 _UNKNOWN = "Give a checkpoint in a documented format, or the 16-bit original."
 
 
@@ -127,3 +129,16 @@ def _algorithm(settings: Fields) -> Format:
             f"Known: NVFP4, {', '.join(known)}.",
         )
     return known[name]
+
+
+def kv_element_bytes(settings: Fields) -> float | None:
+    """Return bytes of a KV element that the checkpoint asks for; None where it leaves 16 bit.
+
+    vLLM 0.32 follows these settings where no KV dtype is given (utils/torch_utils.py,
+    model_executor/layers/attention/attention.py). What it does not know it leaves at 16 bit.
+    """
+    name = settings.value("kv_cache_quant_algo")
+    scheme = settings.value("kv_cache_scheme")
+    if isinstance(scheme, Mapping) and scheme:
+        name = f"FP{scheme.get('num_bits')}" if scheme.get("type") == "float" else None
+    return _KV_BYTES.get(str(name).upper())

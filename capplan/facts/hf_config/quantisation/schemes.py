@@ -9,7 +9,11 @@ from capplan.errors import FactsError
 from capplan.facts.hf_config.fields import Fields
 from capplan.facts.hf_config.quantisation import formats
 from capplan.facts.hf_config.quantisation.formats import Format
-from capplan.facts.hf_config.quantisation.groups import compressed_tensors, modelopt
+from capplan.facts.hf_config.quantisation.groups import (
+    compressed_tensors,
+    kv_element_bytes,
+    modelopt,
+)
 from capplan.facts.hf_config.quantisation.module_names import ModuleNames, module_names
 
 
@@ -28,6 +32,8 @@ class Scheme:
     """Whether the token embedding is quantised too."""
     output_format: Format | None = None
     """Format of the output layer where it differs."""
+    kv_element_bytes: float | None = None
+    """Bytes of a KV element that the checkpoint asks for; None: 16 bit."""
     notes: tuple[str, ...] = field(default=())
 
     def format_of(self, names: tuple[str, ...]) -> Format | None:
@@ -220,7 +226,8 @@ def _grouped_scheme(
 ) -> Scheme:
     wording = " + ".join(dict.fromkeys(str(stored) for _, stored in groups))
     skipped = skipped_modules(settings)
-    return Scheme(f"{before}{wording}", groups, skipped, output_layer=True)
+    kv = kv_element_bytes(settings)
+    return Scheme(f"{before}{wording}", groups, skipped, output_layer=True, kv_element_bytes=kv)
 
 
 READERS: Mapping[str, Callable[[Fields], Scheme]] = {

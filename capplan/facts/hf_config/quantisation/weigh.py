@@ -44,6 +44,8 @@ class Weighed:
     wording: str
     """The scheme for people; empty if there is none."""
     notes: tuple[str, ...] = ()
+    kv_element_bytes: float | None = None
+    """Bytes of a KV element that the checkpoint asks for; None: 16 bit."""
 
     @property
     def total_bytes(self) -> float:
@@ -148,6 +150,7 @@ def weigh(architecture: Architecture, config: Mapping[str, object], where: str) 
         tuple(weighed(part, mtp_matrices) for part in architecture.mtp_parts),
         scheme.wording if scheme is not None else "",
         scheme.notes if scheme is not None else (),
+        scheme.kv_element_bytes if scheme is not None else None,
     )
 
 

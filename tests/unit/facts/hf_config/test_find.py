@@ -112,6 +112,20 @@ def test_the_cache_wins_over_models_db_in_a_look_up_but_not_in_a_plan() -> None:
     assert with_checkpoints(catalog, ["Qwen/Qwen3-8B"]) is catalog
 
 
+def test_a_plan_takes_float32_as_an_engine_loads_it_in_16_bit() -> None:
+    cache_checkpoint(cache_dir(), "a/float32", {**granite(), "torch_dtype": "float32"})
+    cache_checkpoint(cache_dir(), "a/bfloat16", {**granite(), "torch_dtype": "bfloat16"})
+    shown, plain = find("a/float32"), find("a/bfloat16")
+    assert shown.spec.weight_bytes == 2 * plain.spec.weight_bytes
+    assert (shown.is_cast, plain.is_cast) == (True, False)
+    planned = {
+        llm.id: llm for llm in with_checkpoints(load_catalog(), ["a/float32", "a/bfloat16"]).llms
+    }
+    assert planned["a/float32"].weight_bytes == planned["a/bfloat16"].weight_bytes
+    assert planned["a/float32"].weight_bytes_active == planned["a/bfloat16"].weight_bytes_active
+    assert planned["a/bfloat16"] == plain.spec
+
+
 def test_a_cached_id_without_its_configuration_is_not_cached() -> None:
     snapshot = cache_checkpoint(cache_dir(), "Qwen/Qwen3-8B", granite())
     (snapshot / "config.json").unlink()

@@ -93,6 +93,7 @@ def test_a_rate_as_a_fraction_is_as_good_as_a_percentage() -> None:
         ({"request_rate": 5.2, "max_concurrency": None}, "arrival_limited", "capacity"),
         ({"request_rate": 9.0, "max_concurrency": None}, "overloaded", "latency"),
         ({"duration": -40.0}, "odd_values", "acceptance"),
+        ({"ramp_up_strategy": "linear", "max_concurrency": None}, "ramped_rate", "latency"),
     ],
 )
 def test_what_does_not_add_up_is_flagged_for_its_use(

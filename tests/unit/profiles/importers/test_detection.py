@@ -31,6 +31,8 @@ FORMAT_OF = {
     "inferencex_c4.json": "InferenceX (InferenceMAX) JSON",
     "inferencex_c64.json": "InferenceX (InferenceMAX) JSON",
     "inferencex_rows.json": "InferenceX (InferenceMAX) JSON",
+    "llamacpp_server.log": "llama.cpp log or answers",
+    "llamacpp_speculative.txt": "llama.cpp log or answers",
     "llmperf_responses.json": "llmperf JSON",
     "llmperf_summary.json": "llmperf JSON",
     "request_detailed.json": "responses with speculative metrics",

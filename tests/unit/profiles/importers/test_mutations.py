@@ -176,3 +176,26 @@ def test_one_latency_in_another_unit_is_flagged_and_left_alone() -> None:
     assert "unit_found" not in checks
     assert {"end_to_end", "impossible_latency"} <= checks
     assert not found.usable_for("latency")
+
+
+def test_a_unit_without_a_time_end_to_end_is_doubted_and_left() -> None:
+    value = documents("vllm_bench_speculative.json")[0]
+    in_seconds = {
+        key: number / 1000 if key.endswith("_ms") and number else number
+        for key, number in value.items()
+        if "e2el" not in key
+    }
+    (found,) = read([in_seconds])
+    assert "unit_doubtful" in {flag.check for flag in found.flags}
+    assert found.tpot_s is not None
+    assert found.tpot_s.mean == pytest.approx(in_seconds["mean_tpot_ms"] / 1000)
+    for use in ("capacity", "latency", "step_time"):
+        assert not found.usable_for(use)
+
+
+def test_ten_thousand_tokens_a_second_of_one_request_are_no_latency() -> None:
+    value = documents("vllm_bench_arrival_limited.json")[0]
+    fast = {key: number / 1000 if "tpot_ms" in key else number for key, number in value.items()}
+    (found,) = read([fast])
+    assert any("tokens a second each" in flag.text for flag in found.flags)
+    assert not found.usable_for("latency")

@@ -1,0 +1,1 @@
+"""How one point of an engine is measured, and what of a profile was measured already."""
