@@ -18,6 +18,7 @@ from capplan.estimate.cuda_graphs import captured_tokens
 from capplan.estimate.evidence import ProfileEvidence, evidence_from_profile
 from capplan.estimate.length_spread import gain_interval
 from capplan.estimate.length_times import nearest_traces, profile_draws, round_times, token_times
+from capplan.planning.part_plans import asked_plan
 from capplan.profiles.calibration_file import StoredCalibration
 from capplan.profiles.store import StoredProfile, load_profile
 from capplan.reporting.plan_file import load_plan
@@ -38,6 +39,7 @@ def schedule(
     wishes: ScheduleWishes | None = None,
     *,
     rank: int | None = None,
+    service: str | None = None,
     profiles: Sequence[StoredProfile] = (),
     calibrations: Sequence[StoredCalibration] = (),
 ) -> LengthSchedule:
@@ -51,6 +53,8 @@ def schedule(
         Load, traffic and limits.
     rank
         Which option of a plan, 1 for the recommended one; the first that speculates by default.
+    service
+        Of a plan of several services: which one's replicas.
     profiles, calibrations
         What the plan was made with.
 
@@ -64,10 +68,24 @@ def schedule(
     wishes = wishes or ScheduleWishes()
     found = source if isinstance(source, StoredProfile | Plan) else read_source(source)
     if isinstance(found, StoredProfile):
-        if rank is not None:
-            raise RequestError("A profile has no options to rank.", "Leave --option out.")
+        check_of_profile(rank, service)
         return _of_profile(found, wishes)
-    return schedule_of_plan(found, wishes, rank, profiles, calibrations)
+    plan, rank = asked_plan(found, service, rank)
+    return schedule_of_plan(plan, wishes, rank, profiles, calibrations)
+
+
+def check_of_profile(rank: int | None, service: str | None) -> None:
+    """Refuse what only a plan has.
+
+    Raises
+    ------
+    RequestError
+        If an option or a service is named.
+    """
+    if rank is not None:
+        raise RequestError("A profile has no options to rank.", "Leave --option out.")
+    if service is not None:
+        raise RequestError("A profile is of no service.", "Leave --service out.")
 
 
 def read_source(path: Path | str) -> StoredProfile | Plan:

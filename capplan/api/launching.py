@@ -27,11 +27,13 @@ from capplan.errors import (
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.facts.find_llm import as_name
 from capplan.facts.find_pair import find_target
-from capplan.planning.part_plans import PartPlan, part_plans, plan_of_service
+from capplan.planning.part_plans import the_part
 from capplan.schema.llm import LlmSpec
 from capplan.schema.pair import PairReport
 from capplan.schema.pairing import DraftSampleMethod, Method
 from capplan.schema.plan import Plan, PlanOption
+
+_ALL = ", or take all: capplan launch PLAN, capplan.launch_parts(plan)"
 
 
 def launch(
@@ -88,7 +90,7 @@ def launch(
     PairingError
         If the engine refuses target and draft: MTP without MTP layers, vocabularies.
     """
-    part = _part(plan, rank, service)
+    part = the_part(plan, service, rank, otherwise=_ALL)
     option = part.option
     version = parse_version(engine or launch_engine(on_cpu=option.on_cpu))
     catalog = catalog if catalog is not None else load_catalog()
@@ -120,20 +122,6 @@ def launch(
         counted=counted_sampling(option),
         services=part.label,
     )
-
-
-def _part(plan: Plan, rank: int, service: str | None) -> PartPlan:
-    if service is not None:
-        return plan_of_service(plan, service, rank)
-    parts = part_plans(plan, rank)
-    if len(parts) > 1:
-        labels = ", ".join(part.label for part in parts)
-        raise RequestError(
-            f"The plan has {len(parts)} sets of replicas ({labels}), and one text starts one.",
-            "Name a service (--service, service=...), or take all: capplan launch PLAN, "
-            "capplan.launch_parts(plan).",
-        )
-    return parts[0]
 
 
 def _checked(lengths: Lengths, option: PlanOption) -> Lengths:

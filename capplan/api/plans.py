@@ -21,12 +21,12 @@ from capplan.facts.api_prices import current_api_prices, find_api_prices, hosted
 from capplan.facts.catalog import Catalog, load_catalog
 from capplan.planning.api_comparison import compare_option
 from capplan.planning.inputs import PlanInputs
+from capplan.planning.part_plans import the_part
 from capplan.planning.peaks import outcome_by_mean, sized_for_peak, traffic_assumptions
 from capplan.planning.planner import search
 from capplan.planning.verdict import assumptions, verdict
 from capplan.reporting.render import Format, render as render_plan
 from capplan.schema import plan as schema
-from capplan.schema.paid_parts import ranked_option
 from capplan.schema.plan import Assumption, PlanOption, PlanRequest
 from capplan.schema.price import ApiComparison
 from capplan.schema.provenance import Kind
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = [
     "compare_with_apis",
     "plan_inputs",
-    "ranked_option",
     "recommend",
     "render",
 ]
@@ -189,6 +188,7 @@ def compare_with_apis(
     names: Sequence[str] | str = (),
     *,
     rank: int = 1,
+    service: str | None = None,
     cached_input_share: Decimal | None = None,
     now: datetime | None = None,
 ) -> tuple[ApiComparison, ...]:
@@ -203,6 +203,8 @@ def compare_with_apis(
         that bear the target's name. Same name does not mean same weights.
     rank
         Which option, 1 for the recommended one.
+    service
+        Of a plan of several services: which one's replicas.
     cached_input_share
         Share of the prompts that the API has cached; that of the request by default.
     now
@@ -213,14 +215,14 @@ def compare_with_apis(
     UnknownIdError
         If no provider lists a name.
     RequestError
-        If the plan has no such option.
+        If the plan has no such option, or several sets of replicas and no ``service`` is named.
     """
-    option = ranked_option(plan, rank)
+    part = the_part(plan, service, rank)
     table = current_api_prices(load_catalog().api_prices, now or datetime.now(UTC))
     asked = (names,) if isinstance(names, str) else names
     found = [price for name in asked for price in find_api_prices(table.prices, name)]
-    prices = dict.fromkeys(found if asked else hosted_as(table.prices, option.target))
-    return compare_option(option, plan.request, prices, cached_input_share)
+    prices = dict.fromkeys(found if asked else hosted_as(table.prices, part.option.target))
+    return compare_option(part.option, part.plan.request, prices, cached_input_share)
 
 
 def render(plan: schema.Plan, fmt: Format | str, answers: PlanAnswers | None = None) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from capplan.api.option_schedules import schedule_of_option
-from capplan.api.plans import plan_inputs, ranked_option
+from capplan.api.plans import plan_inputs
 from capplan.api.schedule_loads import ScheduleWishes
 from capplan.errors import RequestError
 from capplan.profiles.calibration_file import StoredCalibration
 from capplan.profiles.store import StoredProfile
+from capplan.schema.paid_parts import ranked_option
 from capplan.schema.pairing import Method
 from capplan.schema.plan import Plan, PlanOption
 from capplan.schema.schedule import LengthSchedule

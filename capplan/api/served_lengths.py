@@ -19,7 +19,8 @@ from capplan.estimate.request_lengths import (
 )
 from capplan.estimate.serving_traffic import Traffic, traffic
 from capplan.estimate.traffic import mean_requests_per_s
-from capplan.schema.plan import Plan
+from capplan.planning.part_plans import PartPlan
+from capplan.schema.services import NamedWorkload
 from capplan.schema.serving_load import SimulatedLengths
 from capplan.schema.workload import Workload
 
@@ -32,21 +33,21 @@ _MOST_CUT = 0.1
 """Share of the requests; as many bad rows make a trace another one, too."""
 
 
-def kinds_of_plan(plan: Plan) -> tuple[RequestKind, ...]:
-    """Return what a plan's requests are drawn from.
+def kinds_of_services(
+    services: Sequence[NamedWorkload], part: PartPlan
+) -> tuple[RequestKind, ...]:
+    """Return what the requests of a part are drawn from.
 
-    Of several services those that the plan's options serve, each with its share of the requests.
+    Of services that share its replicas each, with its share of the requests.
     """
-    part = plan.fleet.largest_part if plan.fleet is not None else None
-    names = part.services if part is not None else ()
-    hours = float(plan.request.hours_per_month)
+    hours = float(part.plan.request.hours_per_month)
     loads = [
         (mean_requests_per_s(one.workload, hours) or 0.0, one.workload)
-        for one in plan.request.services
-        if one.name in names
+        for one in services
+        if one.name in part.services
     ]
-    if not names or len(loads) < len(names):
-        loads = [(1.0, plan.request.workload)]
+    if not loads or len(loads) < len(part.services):
+        loads = [(1.0, part.plan.request.workload)]
     return request_kinds(loads)
 
 

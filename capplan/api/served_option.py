@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.api.plans import plan_inputs, ranked_option
-from capplan.api.served_lengths import kinds_of_plan, typical_longest
+from capplan.api.plans import plan_inputs
+from capplan.api.served_lengths import kinds_of_services, typical_longest
 from capplan.api.served_machine import Machine, MachineWishes
 from capplan.deploy.from_option import longest_request
 from capplan.errors import RequestError
@@ -18,6 +18,7 @@ from capplan.estimate.serving_acceptance import accepted_from_curve
 from capplan.estimate.serving_clocks import PrefillTimes, tabulated_clock
 from capplan.planning.inputs import PlanInputs
 from capplan.planning.length_grid import evaluate_option
+from capplan.planning.part_plans import the_part
 from capplan.profiles.calibration_file import StoredCalibration
 from capplan.profiles.store import StoredProfile
 from capplan.schema.pairing import Method
@@ -39,6 +40,7 @@ _TTFT_NOTE = (
 def machine_of_plan(
     plan: Plan,
     rank: int | None,
+    service: str | None,
     wishes: MachineWishes,
     profiles: Sequence[StoredProfile],
     calibrations: Sequence[StoredCalibration],
@@ -50,14 +52,15 @@ def machine_of_plan(
     RequestError
         If the facts and profiles at hand do not hold what the plan was made with.
     """
-    option = ranked_option(plan, rank or 1)
+    part = the_part(plan, service, rank or 1)
+    option = part.option
     longest_n = max(wishes.lengths or (option.num_speculative_tokens,))
     if option.method is Method.NONE and longest_n:
         raise RequestError(
             f"Option {option.id} drafts nothing: N = {longest_n} is no way to run it.",
             "Choose an option that speculates (--option RANK), or N = 0.",
         )
-    request, inputs = plan_inputs(plan.request, profiles, calibrations=calibrations)
+    request, inputs = plan_inputs(part.plan.request, profiles, calibrations=calibrations)
     request = request.model_copy(
         update={
             "workload": _asked(request.workload, wishes),
@@ -91,10 +94,10 @@ def machine_of_plan(
         prompt_tokens=work.prompt_tokens,
         output_tokens=work.output_tokens,
         first_token_overhead_s=outside_s,
-        requests_per_s=_planned_requests_per_s(plan.request, option),
+        requests_per_s=_planned_requests_per_s(part.plan.request, option),
         notes=(f"Step times: {option.tier_note}.", _TTFT_NOTE),
         prefix_hit_share=work.prefix_cache_hit_rate,
-        kinds=kinds_of_plan(plan),
+        kinds=kinds_of_services(plan.request.services, part),
         longest_request=longest_request(option, work, inputs.target(option.target).max_context),
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.api.adaptive import read_source
+from capplan.api.adaptive import check_of_profile, read_source
 from capplan.api.served_lengths import correlation_of, described_lengths, traffic_of
 from capplan.api.served_machine import Machine, MachineWishes, machine_of_profile
 from capplan.api.served_option import machine_of_plan
@@ -36,6 +36,7 @@ def simulate_serving(
     wishes: ServingWishes | None = None,
     *,
     rank: int | None = None,
+    service: str | None = None,
     profiles: Sequence[StoredProfile] = (),
     calibrations: Sequence[StoredCalibration] = (),
     on_progress: Progress | None = None,
@@ -50,6 +51,8 @@ def simulate_serving(
         The load.
     rank
         Which option of a plan; the recommended one by default.
+    service
+        Of a plan of several services: which one's replicas.
     profiles, calibrations
         What the plan was made with.
     on_progress
@@ -63,7 +66,8 @@ def simulate_serving(
     Raises
     ------
     RequestError
-        For a load that is none, a request that does not fit, or a profile with ``rank``.
+        For a load that is none, a request that does not fit, a profile with ``rank`` or
+        ``service``, or a plan with several sets of replicas without ``service``.
     ProfileError
         If drafts are asked for and the profile traced none.
     """
@@ -78,11 +82,10 @@ def simulate_serving(
         wishes.prefix_hit_share,
     )
     if isinstance(found, StoredProfile):
-        if rank is not None:
-            raise RequestError("A profile has no options to rank.", "Leave --option out.")
+        check_of_profile(rank, service)
         machine = machine_of_profile(found, asked)
     else:
-        machine = machine_of_plan(found, rank, asked, profiles, calibrations)
+        machine = machine_of_plan(found, rank, service, asked, profiles, calibrations)
     return _simulated(machine, wishes, on_progress)
 
 

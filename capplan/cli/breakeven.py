@@ -32,6 +32,7 @@ Examples:
 @click.option(
     "--option", "rank", type=click.IntRange(1), default=1, show_default=True, help="Of the plan."
 )
+@click.option("--service", help="Of a plan of several services: the replicas that serve this one.")
 @figure_options
 @click.option(
     "--compare-api", "--api", "apis", multiple=True, help="Hosted LLM: MODEL or PROVIDER:MODEL."
@@ -69,21 +70,21 @@ def command(**options: Any) -> None:
 
 
 def _of_plan(options: dict[str, Any]) -> Sequence[ApiComparison]:
-    from capplan.api.plans import compare_with_apis, ranked_option
+    from capplan.api.plans import compare_with_apis
     from capplan.planning.api_comparison import compare_option
+    from capplan.planning.part_plans import the_part
     from capplan.reporting.plan_file import load_plan
 
     if any(options[name] is not None for name in FIGURES):
         raise click.UsageError("Give either --plan or the figures of a bill, not both.")
     plan = load_plan(options["plan_file"])
     names, prices, share = options["apis"], options["api_prices"], options["cached_share"]
+    part = the_part(plan, options["service"], options["rank"])
     found: list[ApiComparison] = []
     if names or not prices:
-        rank = options["rank"]
-        found.extend(compare_with_apis(plan, names, rank=rank, cached_input_share=share))
+        found.extend(compare_with_apis(part.plan, names, cached_input_share=share))
     if prices:
-        option = ranked_option(plan, options["rank"])
-        found.extend(compare_option(option, plan.request, prices, share))
+        found.extend(compare_option(part.option, part.plan.request, prices, share))
     return found
 
 

@@ -48,12 +48,13 @@ def _number(text: str) -> float | None:
 
 
 def plan_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--option``, and ``--profile`` and ``--calibration`` that a plan was made with."""
+    """Add ``--option``, ``--service``, and ``--profile`` and ``--calibration`` of a plan."""
     path = click.Path(path_type=Path)
     made_with = "That a plan was made with."
     for option in (
         click.option("--calibration", "calibrations", multiple=True, type=path, help=made_with),
         click.option("--profile", "profiles", multiple=True, type=path, help=made_with),
+        click.option("--service", help="Of a plan of several services: this one's replicas."),
         click.option(
             "--option", "rank", type=click.IntRange(min=1), help="Option of a plan, by rank."
         ),

@@ -119,6 +119,7 @@ class _Step:
 def command(
     file: Path,
     rank: int | None,
+    service: str | None,
     profiles: tuple[Path, ...],
     calibrations: tuple[Path, ...],
     fmt: str | None,
@@ -148,6 +149,7 @@ def command(
             file,
             ServingWishes(**wishes),
             rank=rank,
+            service=service,
             profiles=[load_profile(path) for path in profiles],
             calibrations=[load_calibration(path) for path in calibrations],
             on_progress=lambda done, total, label: show(_Step(done, total, label)),

@@ -65,6 +65,7 @@ _EXAMPLES = examples(
 def command(
     file: Path,
     rank: int | None,
+    service: str | None,
     profiles: tuple[Path, ...],
     calibrations: tuple[Path, ...],
     fmt: str,
@@ -89,6 +90,7 @@ def command(
         file,
         ScheduleWishes(**wishes),
         rank=rank,
+        service=service,
         profiles=[load_profile(path) for path in profiles],
         calibrations=[load_calibration(path) for path in calibrations],
     )

@@ -72,6 +72,46 @@ def plan_of_service(plan: Plan, service: str, rank: int = 1) -> PartPlan:
     return _as_plan(plan, one_part(plan, service, rank))
 
 
+def the_part(plan: Plan, service: str | None, rank: int = 1, *, otherwise: str = "") -> PartPlan:
+    """Return the replicas that are asked about: those of a service, or the only ones there are.
+
+    Parameters
+    ----------
+    plan, service, rank
+        As for :func:`plan_of_service`.
+    otherwise
+        What else to do than to name a service, for the error's remedy.
+
+    Raises
+    ------
+    RequestError
+        If the plan has several sets of replicas and no service is named, or as for all parts.
+    """
+    if service is not None:
+        return plan_of_service(plan, service, rank)
+    parts = part_plans(plan, rank)
+    if len(parts) > 1:
+        labels = ", ".join(part.label for part in parts)
+        raise RequestError(
+            f"The plan has {len(parts)} sets of replicas ({labels}), and this is about one.",
+            f"Name a service (--service NAME, service=...){otherwise}.",
+        )
+    return parts[0]
+
+
+def asked_plan(plan: Plan, service: str | None, rank: int | None) -> tuple[Plan, int | None]:
+    """Return the plan that options are taken from: itself, or that of a service's replicas.
+
+    Raises
+    ------
+    RequestError
+        As for :func:`the_part`.
+    """
+    if service is None and (plan.fleet is None or len(plan.fleet.parts) < 2):
+        return plan, rank
+    return the_part(plan, service, rank or 1).plan, None if rank is None else 1
+
+
 def requests_of_parts(plan: Plan) -> dict[str, PlanRequest]:
     """Return what is asked for by every part of the cheapest way, be it above the budget.
 

@@ -143,18 +143,21 @@ globalThis.capplanWhatIf = (() => {
     return Math.ceil(replicas / perNode) * fleet.gpusPerNode;
   }
 
-  /* Where the throughput of a replica meets its load; straight between the batches. */
+  /* Where the throughput of a replica meets its load (Little's law). Straight between two batches
+     is the time a token takes, batch / rate. */
   function concurrencyAt(points, largest, tokensPerS) {
     let highest = 0;
     const curve = points.map(({ rate }) => (highest = Math.max(highest, rate)));
     const last = points.length - 1;
     const most = points[largest].batch;
-    if (last === 0 || tokensPerS >= curve[last]) return most;
+    if (last === 0) return most;
     const reached = curve.filter((rate) => rate <= tokensPerS).length;
     const below = Math.min(Math.max(reached - 1, 0), last - 1);
-    const rise = curve[below + 1] - curve[below];
-    const slope = (points[below + 1].batch - points[below].batch) / (rise > 0 ? rise : 1);
-    const met = points[below].batch + slope * (tokensPerS - curve[below]);
+    const [low, high] = [curve[below], curve[below + 1]];
+    const [one, other] = [points[below].batch, points[below + 1].batch];
+    const slope = (other / high - one / low) / (other - one);
+    const between = (tokensPerS * (one / low - slope * one)) / (1 - tokensPerS * slope);
+    const met = tokensPerS >= high ? other : tokensPerS <= low ? one : between;
     return Math.min(Math.max(met, points[0].batch), most);
   }
 

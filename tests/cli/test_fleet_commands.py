@@ -183,6 +183,42 @@ def test_in_python_one_text_of_several_parts_is_refused_with_the_way_to_all() ->
     assert "launch_parts" in caught.value.remedy
 
 
+def test_what_is_of_one_set_of_replicas_asks_for_the_service(run: Call, file: Path) -> None:
+    api = ("--api-price", "in=0.10,out=0.40")
+    for command in (("load", file), ("schedule", file), ("breakeven", "--plan", file, *api)):
+        code, _, said = run(*map(str, command))
+        assert code == 2
+        assert "2 sets of replicas (chat, think)" in said
+        assert "--service" in said
+
+
+def test_the_load_that_is_simulated_is_that_of_the_service(run: Call, file: Path) -> None:
+    for name, part in zip(("chat", "think"), part_plans(plan()), strict=True):
+        wanted = ("--service", name, "--requests", "50", "--share", "0.5", "--format", "json")
+        code, out, said = run("load", str(file), *wanted)
+        assert code == 0, said
+        found, load = json.loads(out), part.plan.request.workload
+        assert found["target"] == part.option.target
+        assert found["prompt_lengths"]["mean_tokens"] == load.prompt_tokens
+        assert found["output_lengths"]["mean_tokens"] == load.output_tokens
+
+
+def test_services_that_share_replicas_are_simulated_with_the_requests_of_both() -> None:
+    small = capplan.ServingWishes(requests=50, shares=(0.5,))
+    of_mail = capplan.simulate_serving(grouped(), small, service="mail")
+    assert of_mail == capplan.simulate_serving(grouped(), small, service="faq")
+    assert of_mail.target == LLAMA
+
+
+def test_a_service_beside_an_api_is_its_own_tokens(run: Call, file: Path) -> None:
+    api = ("--api-price", "in=0.10,out=0.40", "--format", "json")
+    for name, part in zip(("chat", "think"), part_plans(plan()), strict=True):
+        code, out, said = run("breakeven", "--plan", str(file), "--service", name, *api)
+        assert code == 0, said
+        (found,) = json.loads(out)["comparisons"]
+        assert float(found["gpu_usd_per_month"]) == pytest.approx(part.option.usd_per_month.mid)
+
+
 def test_a_services_name_cannot_leave_its_comment() -> None:
     evil = ASKED.services[0].model_copy(update={"name": "chat\nrm -rf /"})
     found = capplan.recommend(ASKED.model_copy(update={"services": (evil, ASKED.services[1])}))
