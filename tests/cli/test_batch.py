@@ -21,7 +21,9 @@ defaults:
   recommend: {budget: 20k, rate: 2, gpu: h100-sxm-80gb, target: qwen3-32b}
 jobs:
   - name: later
-    recommend: {target: big, profile: "job:measured", gpu-price: {profile: 0.1}}
+    recommend:
+      {target: big, profile: "job:measured", gpu-price: {profile: 0.1}, prompt-tokens: 256,
+       output-tokens: 128}
   - name: too-little
     recommend: {budget: 10}
   - name: typo
