@@ -155,7 +155,8 @@ def _pair(first: PartPlan | None, second: PartPlan | None, notes: list[str]) -> 
         notes.extend(f"{second.label}: {note}" for note in said)
     elif second is not None:
         yield _whole(second, "service added", bill_usd(second.option), (_ABSENT, _runs(second)))
-    elif first is not None:
+    else:
+        assert first is not None, "a group is in one plan at least"
         yield _whole(first, "service removed", -bill_usd(first.option), (_runs(first), _ABSENT))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -18,13 +18,11 @@ from capplan.planning.inputs import PlanInputs, ProfiledMachine
 from capplan.planning.memory import handed_out_bytes
 from capplan.planning.offers import OfferTable
 from capplan.planning.options import Finalist, build_options
-from capplan.planning.part_plans import PartPlan
 from capplan.planning.peaks import priced_by_mean, sized_for_peak
 from capplan.planning.pricing import Load, price_candidates, required_tokens_per_s
 from capplan.planning.terms import Terms
 from capplan.schema.plan import PlanOption, PlanRequest
 from capplan.schema.price import PriceRow
-from capplan.schema.quantity import Quantity
 
 
 @dataclass(frozen=True)
@@ -85,63 +83,6 @@ def reevaluate(
     candidate = candidates.candidate(0)
     found = build_options([Finalist(candidate, target)], request.workload)[0]
     return Reevaluated(priced_by_mean(found, asked), _unrounded(candidate, request))
-
-
-@dataclass(frozen=True)
-class ReevaluatedFleet:
-    """All parts of a fleet at other evidence.
-
-    Attributes
-    ----------
-    parts
-        By the names of their services.
-    """
-
-    parts: Mapping[str, Reevaluated]
-
-    @property
-    def usd_per_month(self) -> Quantity | None:
-        """The fleet's bill; None where a part has no option any more."""
-        options = [part.option for part in self.parts.values()]
-        bills = [option.usd_per_month for option in options if option is not None]
-        if len(bills) < len(options):
-            return None
-        return Quantity(
-            low=sum(usd.low for usd in bills),
-            mid=sum(usd.mid for usd in bills),
-            high=sum(usd.high for usd in bills),
-        )
-
-    @property
-    def why_not(self) -> str:
-        """Which parts have no option, and why; empty where all have one."""
-        lacking = {label: part for label, part in self.parts.items() if part.option is None}
-        return "; ".join(f"{label}: {part.why_not}" for label, part in lacking.items())
-
-
-def reevaluate_parts(
-    inputs: PlanInputs,
-    parts: Sequence[PartPlan],
-    curves: Mapping[str, AcceptanceCurve] | None = None,
-) -> ReevaluatedFleet:
-    """Evaluate every part of a fleet anew, each with its own load and limits.
-
-    Parameters
-    ----------
-    inputs
-        As for :func:`reevaluate`.
-    parts
-        Of :func:`capplan.planning.part_plans.part_plans`.
-    curves
-        Acceptance to use, by the label of a part; what the inputs know by default.
-    """
-    given = curves or {}
-    return ReevaluatedFleet(
-        {
-            part.label: reevaluate(inputs, part.plan.request, part.option, given.get(part.label))
-            for part in parts
-        }
-    )
 
 
 def price_row(option: PlanOption) -> PriceRow:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from capplan.estimate.activation import cuda_graph_bytes, weight_scale
-from capplan.estimate.memory import MemoryPlan, MemorySettings, plan_memory
+from capplan.estimate.memory import MemoryPlan, MemorySettings, keeps_chunks, plan_memory
 from capplan.facts.catalog import load_catalog
 from capplan.facts.engines import load_engine
 from capplan.schema.cache import CacheLayers
@@ -180,3 +180,16 @@ def test_every_llm_of_the_catalogue_is_allotted_without_loss(llm: LlmSpec) -> No
     assert total == pytest.approx(0.92 * GPU)
     assert (memory.overhead_bytes > 0).all()
     assert (memory.overhead_bytes < 0.2 * GPU).all()
+
+
+def test_layers_that_attend_within_chunks_keep_all_tokens_where_a_head_drafts() -> None:
+    """vLLM 0.32, config/vllm.py; older versions keep them all by default."""
+    scout = CATALOG.llm("meta-llama/Llama-4-Scout-17B-16E-Instruct")
+    head = LLAMA_8B.model_copy(update={"layers": 1, "hidden": scout.hidden})
+    now, older = ENGINE.memory_for("0.33"), ENGINE.memory_for("0.12")
+    assert keeps_chunks(scout, head, now)
+    assert not keeps_chunks(scout, None, now)
+    assert not keeps_chunks(scout, QWEN_06B, now)
+    assert keeps_chunks(scout, None, older)
+    assert keeps_chunks(scout, QWEN_06B, older)
+    assert not keeps_chunks(LLAMA_8B, head, now)

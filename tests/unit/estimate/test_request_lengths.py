@@ -130,3 +130,5 @@ def test_the_last_long_answers_do_not_count_as_throughput_that_is_missing() -> N
     assert run.whole.output_tokens_per_s < 0.85 * run.steady.output_tokens_per_s
     closed = simulate_load(load.closed(8), limits, clock)
     assert closed.steady == closed.whole
+    alone = simulate_load(traffic(1, 10, 5).at_rate(1.0, 3), limits, clock)
+    assert alone.steady == alone.whole

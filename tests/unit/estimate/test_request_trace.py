@@ -109,3 +109,13 @@ def test_correlation_of_lengths_is_pearsons() -> None:
     trace = RequestTrace(np.arange(5000.0), prompts, prompts * 2, "relative")
     assert traced.length_correlation(trace) == pytest.approx(1.0)
     assert traced.length_correlation(_trace(np.arange(9.0))) == 0.0
+
+
+def test_a_row_that_stands_twice_is_told_from_two_requests_of_one_moment() -> None:
+    seconds = np.array([0.0, 5.0, 5.0, 5.0, 7.0, 9.0, 9.0])
+    prompts = np.array([10, 10, 20, 10, 10, 30, 31])
+    outputs = np.array([1, 1, 1, 1, 1, 2, 2])
+    # of the three at 5 s the first and the last are alike; of those at 9 s none
+    assert traced.repeated_requests(RequestTrace(seconds, prompts, outputs, "calendar")) == 1
+    thrice = RequestTrace(np.zeros(3), np.full(3, 8), np.full(3, 4), "calendar")
+    assert traced.repeated_requests(thrice) == 2

@@ -120,6 +120,17 @@ def test_a_scenario_is_feasible_if_the_sum_is_within_the_budget(
     assert row["choice of a"] == "head N=3, 2 x TP1 l40s, p"
 
 
+def test_a_scenario_says_what_serves_each_part_drafts_or_none() -> None:
+    plain = scenario(50.0, method="none", draft="", num_speculative_tokens=0)
+    parts = {
+        name: Scenarios(factors={"load": (2.0,)}, rows=(row,))
+        for name, row in (("chat", scenario(50.0)), ("mail", plain))
+    }
+    (row,) = scenarios_of_all(parts, 1e6).rows
+    assert str(row["choice of chat"]).startswith("head N=3, ")
+    assert str(row["choice of mail"]).startswith("no speculation, ")
+
+
 def test_a_scenario_that_one_part_cannot_serve_has_no_sum() -> None:
     rows = {
         name: Scenarios(factors={"load": (2.0,)}, rows=(scenario(usd),))

@@ -13,7 +13,12 @@ from capplan.api.notebook import Plan
 from capplan.api.part_launching import launch_parts
 from capplan.economics.focus import focus_rows
 from capplan.errors import RequestError
-from capplan.planning.part_plans import part_plans, plan_of_service
+from capplan.planning.part_plans import (
+    asked_plan,
+    part_plans,
+    plan_of_service,
+    requests_of_parts,
+)
 from capplan.reporting.render import render
 from capplan.schema.fleet import ServiceFleet
 from capplan.schema.option import Placement, PlanOption
@@ -149,3 +154,19 @@ def test_a_file_begins_with_what_identifies_a_part_or_an_option() -> None:
     assert next(iter(PlanOption.model_fields)) == "id"
     part = fleet(fleet_plan()).ways[0].parts[0]
     assert list(part.model_dump())[:3] == ["services", "slo", "option"]
+
+
+def test_a_plan_of_one_service_is_asked_itself() -> None:
+    alone = capplan.recommend(ASKED.model_copy(update={"services": (), "workload": FEW}))
+    assert asked_plan(alone, None, 2) == (alone, 2)
+    assert requests_of_parts(alone) == {}
+
+
+def test_another_rank_is_one_of_the_largest_parts_options() -> None:
+    plan = fleet_plan()
+    part, rank = asked_plan(plan, "think", None)
+    assert rank is None
+    assert part.options == (plan_of_service(plan, "think").option,)
+    largest = fleet(plan).largest_part.services[0]
+    second, rank = asked_plan(plan, largest, 2)
+    assert (rank, second.options) == (1, (plan.options[1],))
