@@ -67,7 +67,7 @@ def test_throughput_is_what_the_steps_give(load: tuple[int, int, float]) -> None
     for rank in ranks.values():
         option = plan.options[rank - 1]
         n = option.num_speculative_tokens
-        machine = machine_of_plan(plan, rank, MachineWishes(max_num_seqs=128), (), ())
+        machine = machine_of_plan(plan, rank, None, MachineWishes(max_num_seqs=128), (), ())
         for point in option.load_curve:
             if point.concurrency in (1, 2, 8, 64):
                 found = closed_loop(machine, load, n, point.concurrency)
