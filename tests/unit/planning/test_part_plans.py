@@ -170,3 +170,11 @@ def test_another_rank_is_one_of_the_largest_parts_options() -> None:
     largest = fleet(plan).largest_part.services[0]
     second, rank = asked_plan(plan, largest, 2)
     assert (rank, second.options) == (1, (plan.options[1],))
+
+
+def test_where_nothing_serves_all_each_service_asks_for_itself() -> None:
+    nowhere = fleet(fleet_plan()).model_copy(update={"ways": ()})
+    asked = requests_of_parts(fleet_plan().model_copy(update={"fleet": nowhere}))
+    assert list(asked) == ["chat", "faq", "think"]
+    assert asked["think"].targets == (QWEN,)
+    assert asked["think"].workload.output_tokens == 1500
