@@ -59,7 +59,7 @@ def server(target_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(scope="module")
 def served(server: Any) -> ServedLlm:
-    return ServedLlm(parse_address(server.url), live.MODEL, None, 120.0)
+    return ServedLlm(parse_address(server.url), live.MODEL, None, 240.0)
 
 
 def metrics(server: Any) -> str:
