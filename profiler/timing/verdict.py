@@ -28,10 +28,22 @@ _RANK = {stability: rank for rank, stability in enumerate(Stability)}
 
 
 def combine(verdicts: Iterable[Verdict]) -> Verdict:
-    """Return the worst stability with all reasons, those of the worst verdicts first."""
+    """Return the worst stability and the reasons, those of the worst verdicts first.
+
+    What was found several times (at the start and the end of a run, in every part of a resumed
+    one) is told once, by the value furthest beyond its threshold.
+    """
     worst_first = sorted(verdicts, key=lambda v: -_RANK[v.stability])
     worst = worst_first[0].stability if worst_first else STABLE.stability
-    return Verdict(stability=worst, reasons=tuple(r for v in worst_first for r in v.reasons))
+    told: dict[tuple[str, float, str], Reason] = {}
+    for reason in (reason for verdict in worst_first for reason in verdict.reasons):
+        found = (reason.check, reason.threshold, reason.remedy)
+        told[found] = max(told.get(found, reason), reason, key=_beyond)
+    return Verdict(stability=worst, reasons=tuple(told.values()))
+
+
+def _beyond(reason: Reason) -> float:
+    return abs(reason.value - reason.threshold)
 
 
 def doubt(

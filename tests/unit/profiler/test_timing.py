@@ -128,13 +128,26 @@ def test_drift_is_taken_from_the_first_sentinel():
     assert judge_sentinel([1.0]).stability is Stability.STABLE
 
 
-def test_the_worst_verdict_wins_its_reasons_come_first_and_every_reason_stays():
+def test_the_worst_verdict_wins_and_its_reasons_come_first():
     noisy = doubt("a", 1.0, 0.0, "r")
     invalid = doubt("b", 1.0, 0.0, "r", Stability.INVALID)
-    both = combine([noisy, invalid, noisy])
+    both = combine([noisy, invalid])
     assert both.stability is Stability.INVALID
-    assert [r.check for r in both.reasons] == ["b", "a", "a"]
+    assert [r.check for r in both.reasons] == ["b", "a"]
     assert combine([]).stability is Stability.STABLE
+
+
+def test_what_was_found_twice_is_told_once_by_its_worst_value():
+    busy = [doubt("cpu_busy", value, 0.1, "Stop other programs.") for value in (0.3, 0.9, 0.5)]
+    few = [doubt("too_few_values", value, 3, "More time.") for value in (2, 1)]
+    told = [(r.check, r.value) for r in combine([*busy, *few]).reasons]
+    assert told == [("cpu_busy", 0.9), ("too_few_values", 1)]
+
+
+def test_one_check_keeps_its_limits_and_its_remedies_apart():
+    limits = [doubt("spread", 0.6, 0.5, "r", Stability.INVALID), doubt("spread", 0.6, 0.05, "r")]
+    remedies = [doubt("spread", 0.6, 0.5, "q")]
+    assert len(combine([*limits, *remedies]).reasons) == 3
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(0, 99))
