@@ -32,6 +32,12 @@ def _helper(name: str) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def answers() -> Any:
+    """The module that makes answers of Prometheus."""
+    return _helper("prometheus_answers")
+
+
+@pytest.fixture(scope="session")
 def synthetic() -> Any:
     """The module that makes profiles with known coefficients."""
     return _helper("synthetic_profiles")

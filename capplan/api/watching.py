@@ -15,7 +15,8 @@ from capplan.api.expecting import Expectation
 from capplan.errors import CapplanError, MetricsError, ServerError
 from capplan.profiles.counter_checks import speculation_of
 from capplan.profiles.engine_counters import EngineWindow, added, difference
-from capplan.profiles.engine_reading import Scrape, read_scrape
+from capplan.profiles.engine_reading import read_scrape
+from capplan.profiles.engine_scrape import Scrape
 from capplan.profiles.server_http import ServerAddress, get_metrics
 from capplan.schema.watching import Notice, ServedFigures, State, WatchPoll
 

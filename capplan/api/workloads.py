@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from capplan.api.counted_workloads import counted_services, query_answer
 from capplan.errors import RequestError
 from capplan.estimate import request_trace as traced
 from capplan.estimate.acceptance_mix import shares_in_proportion
@@ -40,8 +41,9 @@ def understand(
     Parameters
     ----------
     paths
-        Workload files (YAML) and traces (CSV, JSON lines, Parquet). Each is a service named after
-        the file, or, of a file with ``services``, several.
+        Workload files (YAML), traces (CSV, JSON lines, Parquet) and answers of Prometheus (JSON).
+        Each is a service named after the file, or, of a file with ``services`` and of an answer
+        about several LLMs, several.
     options
         How to read traces.
     window
@@ -91,6 +93,8 @@ def _read(
         load = change(workload_of_trace(read.trace, window))
         name = path.with_suffix("").stem if path.suffix == ".gz" else path.stem
         return [_report(name, load, _trace_figures(read, window))]
+    if answer := query_answer(path):
+        return counted_services(answer, window, change)
     return [
         _report(one.name, change(one.workload)).model_copy(
             update={"target": one.target, "slo": one.slo}
@@ -133,14 +137,14 @@ def services_of(report: WorkloadReport) -> Services:
 
 
 def load_services(path: str | Path) -> Services:
-    """Read the services of a workload file, one or several; a trace is one service.
+    """Read the services of a file: a workload file, a trace, or an answer of Prometheus.
 
     Raises
     ------
     WorkloadError
         If the file cannot be used.
     """
-    if is_trace(Path(path)):
+    if is_trace(Path(path)) or query_answer(Path(path)):
         return services_of(understand([path]))
     return read_workload_file(path)
 

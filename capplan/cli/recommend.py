@@ -92,7 +92,8 @@ _MS = Number("duration", UNITS_MS)
     "--workload",
     "workload_file",
     type=click.Path(path_type=Path),
-    help="Load from a workload file (YAML) or a trace (capplan workload shows it).",
+    help="Load from a workload file, a trace or what Prometheus counted (capplan workload shows "
+    "it).",
 )
 @click.option("--rate", type=RATE, help="Requests: 6/s, 300/min.")
 @click.option(

@@ -16,6 +16,7 @@ _EXAMPLES = examples(
     "workload chat.yaml",
     "workload AzureLLMInferenceTrace_conv.csv -o conv.yaml",
     "workload BurstGPT_1.csv --peak-window 1 --temperature 0.7 --cache-hit-rate 0.4",
+    "workload week.json -o chat.yaml",
     "workload log.jsonl --column prompt=usage.in --column output=usage.out --time-unit ms",
     "workload chat.yaml code.yaml --format json",
 )
@@ -57,7 +58,7 @@ _EXAMPLES = examples(
     type=click.Choice(["1", "5", "15"]),
     default="5",
     show_default=True,
-    help="Minutes over which a trace's peak is taken.",
+    help="Minutes over which a peak is taken.",
 )
 @click.option(
     "--column",
@@ -77,11 +78,12 @@ _EXAMPLES = examples(
     help="Write here; a .yaml file is a workload file, for --workload.",
 )
 def command(files: tuple[Path, ...], fmt: str | None, output: Path | None, **options: Any) -> None:
-    """Show what FILES say of the load: workload files (YAML) or traces of requests.
+    """Show what FILES say of the load: workload files, traces, counters that Prometheus kept.
 
     Traces are CSV, JSON lines or Parquet with a time, prompt tokens and output tokens a request;
-    the layouts of the Azure LLM inference, BurstGPT and Mooncake traces are known. Several files
-    are several services on one fleet.
+    the layouts of the Azure LLM inference, BurstGPT and Mooncake traces are known. Counters are
+    the JSON answer of /api/v1/query_range about an engine's own metrics. Several files are several
+    services on one fleet.
     """
     from capplan.api.workloads import services_of, understand
     from capplan.reporting.workload_text import render_workload

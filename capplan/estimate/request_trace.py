@@ -8,23 +8,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.schema.arrival import DAYS_PER_WEEK, HOURS_PER_DAY
+from capplan.estimate.recurring_rates import Course, day_of_week_rates, hour_of_day_rates
 from capplan.schema.lengths import EmpiricalLength
-from capplan.units import SECONDS_PER_HOUR
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Clock = Literal["calendar", "from midnight", "relative"]
 
-SECONDS_PER_DAY = HOURS_PER_DAY * SECONDS_PER_HOUR
 COUNT_WINDOW_S = 60.0
 _LEAST_WINDOWS = 30
 """Windows that an index of dispersion needs: with 30 its relative error is about a quarter."""
 _LEAST_REQUESTS = 2
-_LEAST_HOUR_S, _LEAST_DAY_S = 1800.0, 12 * SECONDS_PER_HOUR
-"""How much of an hour of the day, or of a day of the week, must have been seen to weigh it."""
-_EPOCH_WEEKDAY = 3
-"""1970-01-01 was a Thursday; Monday is 0."""
 PROBABILITIES = (*(round(i / 200, 3) for i in range(199)), 0.995, 0.998, 0.999, 0.9995, 1.0)
 
 
@@ -99,34 +93,27 @@ def repeated_requests(trace: RequestTrace) -> int:
 
 def hour_of_day_weights(trace: RequestTrace) -> tuple[float, ...] | None:
     """Return requests a second by hour of the day; None unless every hour was seen."""
-    if trace.clock == "relative":
-        return None
-    return _weights(trace, SECONDS_PER_HOUR, HOURS_PER_DAY, _LEAST_HOUR_S, 0)
+    course = _course(trace)
+    return None if trace.clock == "relative" or course is None else hour_of_day_rates(course)
 
 
 def day_of_week_weights(trace: RequestTrace) -> tuple[float, ...] | None:
     """Return requests a second by day of the week, Monday first; None unless all were seen."""
-    if trace.clock != "calendar":
-        return None
-    return _weights(trace, SECONDS_PER_DAY, DAYS_PER_WEEK, _LEAST_DAY_S, _EPOCH_WEEKDAY)
+    course = _course(trace)
+    return None if trace.clock != "calendar" or course is None else day_of_week_rates(course)
 
 
-def _weights(
-    trace: RequestTrace, slot_s: float, slots: int, least_s: float, first: int
-) -> tuple[float, ...] | None:
-    """Return the rate of each recurring slot: its requests over the time that it was watched."""
+def _course(trace: RequestTrace) -> Course | None:
+    """Return the requests over time; None of too few."""
     if len(trace.seconds) < _LEAST_REQUESTS:
         return None
-    begin, end = int(trace.seconds[0] // slot_s), int(trace.seconds[-1] // slot_s)
-    edges = np.arange(begin, end + 2) * slot_s
-    watched = np.minimum(edges[1:], trace.seconds[-1]) - np.maximum(edges[:-1], trace.seconds[0])
-    slot = (np.arange(begin, end + 1) + first) % slots
-    seen_s = np.bincount(slot, weights=watched, minlength=slots)
-    if seen_s.min() < least_s:
-        return None
-    place = ((trace.seconds // slot_s).astype(np.int64) + first) % slots
-    rates = np.bincount(place, minlength=slots) / seen_s
-    return tuple(float(rate) for rate in rates)
+    begin, end = float(trace.seconds[0]), float(trace.seconds[-1])
+    return Course(
+        begin,
+        end,
+        lambda times: np.searchsorted(trace.seconds, times).astype(float),
+        lambda times: np.clip(times, begin, end) - begin,
+    )
 
 
 def empirical(tokens: Integers) -> EmpiricalLength:

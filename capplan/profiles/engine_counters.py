@@ -6,10 +6,12 @@ engine was restarted: that engine's window is dropped, never turned into a negat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
-from capplan.profiles.engine_reading import EngineReading, Scrape
+from capplan.profiles.engine_scrape import EngineReading, Scrape
 
 _BIRTH_TOLERANCE_S = 1.0
 """Clocks are stepped; a restart takes longer than this."""
@@ -144,11 +146,11 @@ def difference(before: Scrape, after: Scrape) -> Difference:
     later = {engine.key: engine for engine in after.engines}
     windows, restarted, lost = [], [], set[str]()
     for key in [key for key in later if key in earlier]:
-        reason = _restart(earlier[key], later[key]) or _process_restart(before, after)
+        reason = restart_of(earlier[key], later[key]) or _process_restart(before, after)
         if reason:
             restarted.append(f"{_named(later[key])}: {reason}")
             continue
-        windows.append(_subtracted(earlier[key], later[key]))
+        windows.append(subtracted(earlier[key], later[key]))
         lost |= _lost_fields(earlier[key], later[key])
     return Difference(
         tuple(windows),
@@ -156,6 +158,34 @@ def difference(before: Scrape, after: Scrape) -> Difference:
         tuple(_named(earlier.get(key) or later[key]) for key in sorted(set(earlier) ^ set(later))),
         tuple(sorted(lost)),
     )
+
+
+def course(scrapes: Sequence[Scrape]) -> Difference:
+    """Return what each engine did over scrapes that follow each other.
+
+    Where an engine was restarted, only the step in which that happened is left out of its window.
+    """
+    steps = [difference(before, after) for before, after in pairwise(scrapes)]
+    following: dict[tuple[str, str, tuple[str, ...]], list[EngineWindow]] = defaultdict(list)
+    for window in (window for step in steps for window in step.windows):
+        following[window.software, window.model, window.engines].append(window)
+
+    def every(told: Callable[[Difference], tuple[str, ...]]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(text for step in steps for text in told(step)))
+
+    return Difference(
+        tuple(_in_sequence(parts) for parts in following.values()),
+        every(lambda step: step.restarted),
+        every(lambda step: step.missing),
+        every(lambda step: step.lost_fields),
+    )
+
+
+def _in_sequence(parts: Sequence[EngineWindow]) -> EngineWindow:
+    """Return the total of windows of one engine that follow each other."""
+    first = parts[0]
+    total = added([replace(part, engines=()) for part in parts])
+    return replace(total, engines=first.engines, gauges=parts[-1].gauges)
 
 
 def added(windows: Iterable[EngineWindow]) -> EngineWindow:
@@ -183,7 +213,7 @@ def _by_position(accepted_at: Sequence[float]) -> dict[str, float]:
     return {f"position {place}": count for place, count in enumerate(accepted_at)}
 
 
-def _restart(before: EngineReading, after: EngineReading) -> str:
+def restart_of(before: EngineReading, after: EngineReading) -> str:
     """Return what shows that an engine began anew, or an empty string."""
     pairs: tuple[tuple[Mapping[str, float], Mapping[str, float]], ...] = (
         (before.counters, after.counters),
@@ -207,7 +237,8 @@ def _process_restart(before: Scrape, after: Scrape) -> str:
     return "its process is another one"
 
 
-def _subtracted(before: EngineReading, after: EngineReading) -> EngineWindow:
+def subtracted(before: EngineReading, after: EngineReading) -> EngineWindow:
+    """Return what one engine did between two scrapes."""
     same_depth = len(before.accepted_at) == len(after.accepted_at)
     return EngineWindow(
         after.software,

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 COUNTERS = (
     *("drafts", "drafted", "accepted", "emitted", "accepted_at", "rounds"),
@@ -26,7 +27,9 @@ GAUGES = (
     *("acceptance_rate", "acceptance_length", "spec_steps", "efficiency"),
 )
 HISTOGRAMS = ("ttft", "step", "token_gap", "tpot", "e2e", "generated", "prompted", "skipped")
-"""Of these ``_sum`` and ``_count`` are read; buckets are too coarse below 10 ms."""
+"""Of these ``_sum`` and ``_count`` are read; buckets of times are too coarse below 10 ms."""
+LENGTHS = ("generated", "prompted")
+"""Histograms over requests of which the buckets are read too."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ VLLM = EngineNames(
         "step": ("vllm_inter_token_latency_seconds", "vllm_time_per_output_token_seconds"),
         "tpot": ("vllm_request_time_per_output_token_seconds",),
         "e2e": ("vllm_e2e_request_latency_seconds",),
+        "generated": ("vllm_request_generation_tokens",),
+        "prompted": ("vllm_request_prompt_tokens",),
     },
 )
 SGLANG = EngineNames(
@@ -90,6 +95,8 @@ SGLANG = EngineNames(
         # time_per_output_token_seconds holds the first token too: not read.
         "token_gap": ("sglang_inter_token_latency_seconds",),
         "e2e": ("sglang_e2e_request_latency_seconds",),
+        "generated": ("sglang_generation_tokens_histogram",),
+        "prompted": ("sglang_prompt_tokens_histogram",),
     },
 )
 TENSORRT_LLM = EngineNames(
@@ -176,6 +183,7 @@ SAME_VALUE_LABELS = ("tp_rank", "pp_rank", "moe_ep_rank", "moe_dp_rank", "pid")
 """Every rank of an engine reports the same gauge: they are not added up."""
 
 
+@lru_cache(maxsize=4096)
 def plain_name(name: str) -> str:
     """Return a metric's name in the form that names are compared in.
 

@@ -13,12 +13,14 @@ from capplan.profiles.engine_names import (
     ENGINES,
     GAUGES,
     HISTOGRAMS,
+    LENGTHS,
     MODEL_LABELS,
     POSITION_LABELS,
     SAME_VALUE_LABELS,
     EngineNames,
     plain_name,
 )
+from capplan.profiles.engine_scrape import EngineReading, Scrape
 from capplan.profiles.exposition import Exposition, Sample, parse_exposition
 
 _ADDED_GAUGES = ("running", "waiting")
@@ -30,41 +32,6 @@ MOST = 1e18
 _LONGEST_LABEL = 300
 
 
-@dataclass(frozen=True)
-class EngineReading:
-    """What one engine of a server reports in one scrape; what it does not report is absent."""
-
-    software: str
-    model: str
-    engine: str
-    counters: Mapping[str, float] = field(default_factory=dict)
-    gauges: Mapping[str, float] = field(default_factory=dict)
-    sums: Mapping[str, float] = field(default_factory=dict)
-    """Of histograms: total of the observed values."""
-    counts: Mapping[str, float] = field(default_factory=dict)
-    """Of histograms: number of observed values."""
-    accepted_at: tuple[float, ...] = ()
-    """How often the draft token of each position was accepted."""
-    born_s: Mapping[str, float] = field(default_factory=dict)
-    """When a counter was created, where the text says it: a later birth is a restart."""
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What makes it the same engine in two scrapes."""
-        return self.software, self.model, self.engine
-
-
-@dataclass(frozen=True)
-class Scrape:
-    """All engines of one scrape."""
-
-    engines: tuple[EngineReading, ...]
-    process_start_s: float | None = None
-    truncated: bool = False
-    contradictory: int = 0
-    notes: tuple[str, ...] = ()
-
-
 @dataclass
 class _Series:
     """Values of one engine as they are gathered: meaning -> place of the name -> rank -> value."""
@@ -74,10 +41,13 @@ class _Series:
     )
     positions: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     born_s: dict[str, float] = field(default_factory=dict)
+    buckets: dict[str, dict[float, float]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(float))
+    )
 
 
 _Meaning = tuple[EngineNames, str, str, int]
-"""Engine, field, part (value, sum, count), position of the name among its candidates."""
+"""Engine, field, part (value, sum, count, bucket), position of the name among its candidates."""
 
 
 def _meanings() -> dict[str, _Meaning]:
@@ -88,6 +58,8 @@ def _meanings() -> dict[str, _Meaning]:
                 if name in HISTOGRAMS:
                     found[f"{candidate}_sum"] = (engine, name, "sum", place)
                     found[f"{candidate}_count"] = (engine, name, "count", place)
+                    if name in LENGTHS:
+                        found[f"{candidate}_bucket"] = (engine, name, "bucket", place)
                 else:
                     found[candidate] = (engine, name, "value", place)
     return found
@@ -104,7 +76,17 @@ def read_scrape(text: str) -> Scrape:
     MetricsError
         If it is no metrics text, or holds no figure of an engine that is known.
     """
-    exposition = parse_exposition(text)
+    return scrape_of(parse_exposition(text))
+
+
+def scrape_of(exposition: Exposition) -> Scrape:
+    """Return the engines' figures of samples that were read.
+
+    Raises
+    ------
+    MetricsError
+        If they hold no figure of an engine that is known.
+    """
     gathered: dict[tuple[str, str, str], _Series] = defaultdict(_Series)
     unusable = 0
     for sample in exposition.samples:
@@ -143,6 +125,8 @@ def _take(sample: Sample, gathered: dict[tuple[str, str, str], _Series]) -> bool
         series.born_s[f"{base}{sorted(labels.items())}"] = sample.value
     elif meant == "accepted_at":
         return _take_position(series, labels, sample.value)
+    elif part == "bucket":
+        return _take_bucket(series, meant, labels.get("le", ""), sample.value)
     else:
         _add(series, (_told_apart(meant, labels), part), place, labels, sample.value)
         return _take_of_position(series, meant, place, labels, sample.value)
@@ -170,6 +154,17 @@ def _take_of_position(
         return _take_position(series, labels, value)
     if meant == "drafted" and labels["token_position"] == "0":
         _add(series, ("drafts", "value"), place, labels, value)
+    return True
+
+
+def _take_bucket(series: _Series, meant: str, bound: str, value: float) -> bool:
+    try:
+        upper = float(bound)
+    except ValueError:
+        return False
+    if math.isnan(upper) or MOST < upper < math.inf:
+        return False
+    series.buckets[meant][upper] += value
     return True
 
 
@@ -205,7 +200,8 @@ def _engine_label(labels: Mapping[str, str]) -> str:
 
 def _shown(label: str) -> str:
     """Return a label as a name that can be shown on one line, and be held in a file."""
-    return "".join(c if c.isprintable() else "?" for c in label[:_LONGEST_LABEL])
+    short = label[:_LONGEST_LABEL]
+    return short if short.isprintable() else "".join(c if c.isprintable() else "?" for c in short)
 
 
 def _reading(key: tuple[str, str, str], series: _Series) -> EngineReading:
@@ -224,6 +220,7 @@ def _reading(key: tuple[str, str, str], series: _Series) -> EngineReading:
         counts=parts["count"],
         accepted_at=tuple(series.positions[i] for i in range(depth)) if is_whole else (),
         born_s=series.born_s,
+        buckets={name: dict(sorted(found.items())) for name, found in series.buckets.items()},
     )
 
 
@@ -252,6 +249,7 @@ def _merged(named: EngineReading, nameless: EngineReading) -> EngineReading:
         counts={**nameless.counts, **named.counts},
         accepted_at=named.accepted_at or nameless.accepted_at,
         born_s={**nameless.born_s, **named.born_s},
+        buckets={**nameless.buckets, **named.buckets},
     )
 
 

@@ -11,10 +11,11 @@ from capplan.profiles.engine_counters import (
     Difference,
     EngineWindow,
     added,
-    difference,
+    course,
     since_start,
 )
-from capplan.profiles.engine_reading import Scrape, read_scrape
+from capplan.profiles.engine_reading import read_scrape
+from capplan.profiles.engine_scrape import Scrape
 from capplan.profiles.window_checks import window_flags
 from capplan.schema.observation import Flag, Load, Observation, Spread
 
@@ -44,14 +45,20 @@ def observe_text(text: str, source: str) -> Observation:
 
 def observe_text_parts(text: str, source: str) -> tuple[Observation, ...]:
     """Return one observation a served model (see ``observe_text``)."""
-    scrape = read_scrape(text)
+    return since_start_observations(read_scrape(text), source)
+
+
+def since_start_observations(
+    scrape: Scrape, source: str, flags: Iterable[Flag] = ()
+) -> tuple[Observation, ...]:
+    """Return one observation a served model of a scrape that was read."""
     flag = Flag(
         check="since_start",
         text="Totals since the engine's start, not a window: warm-up and all other loads are in.",
         remedy="Give a second scrape, taken later; the difference is a window.",
         unusable_for=("capacity", "latency", "step_time"),
     )
-    shared = (flag, *_text_flags([scrape]))
+    shared = (flag, *flags, *_text_flags([scrape]))
     return tuple(
         observation_of(window, source, flags=shared) for window in _by_model(since_start(scrape))
     )
@@ -109,8 +116,19 @@ def window_observations(
     run: RunTotals | None = None,
 ) -> tuple[Observation, ...]:
     """Return one observation a served model of two scrapes that were read."""
-    seen = difference(before, after)
-    shared = (*_text_flags([before, after]), *_difference_flags(seen))
+    return course_observations((before, after), source, duration_s=duration_s, run=run)
+
+
+def course_observations(
+    scrapes: Sequence[Scrape],
+    source: str,
+    *,
+    duration_s: float | None = None,
+    run: RunTotals | None = None,
+) -> tuple[Observation, ...]:
+    """Return one observation a served model of scrapes that follow each other."""
+    seen = course(scrapes)
+    shared = (*_text_flags(scrapes), *_difference_flags(seen))
     windows = _by_model(seen.windows)
     if not windows:
         return (Observation(source=source, format="prometheus", flags=shared),)
@@ -209,7 +227,8 @@ def _difference_flags(seen: Difference) -> list[Flag]:
         flags.append(
             Flag(
                 check="engine_restarted",
-                text=f"Restarted in the window, which is dropped: {'; '.join(seen.restarted)}.",
+                text=f"Restarted, and what it did between these two looks is dropped: "
+                f"{'; '.join(seen.restarted)}.",
                 remedy="Give the earlier text first, or take a window in which the engine stays "
                 "up.",
                 unusable_for=("capacity",) if seen.windows else ALL_USES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from capplan.schema.observation import Load, Observation, Spread, Use
 from capplan.units import MS_PER_S
@@ -21,6 +21,8 @@ HEADERS = (
     "usable for",
 )
 _WHOLE_MS = 1000.0
+_MOST_TEXTS = 3
+"""Of one kind of flag, each with figures of its own."""
 _USES: tuple[Use, ...] = ("capacity", "latency", "acceptance", "step_time")
 
 
@@ -85,18 +87,45 @@ def _ms(spread: Spread | None) -> str:
 
 
 def flag_lines(observations: Sequence[Observation]) -> Iterator[str]:
-    """Yield the flags under the numbers of their rows; equal ones once, with their remedies."""
-    rows_of: dict[tuple[str, str, str, tuple[Use, ...]], list[int]] = {}
+    """Yield the flags under the numbers of their rows, with their remedies.
+
+    Equal ones are told once; of one kind with a figure of its own in many rows, the first is told.
+    """
+    rows_of: dict[tuple[str, str, tuple[Use, ...]], dict[str, list[int]]] = {}
     for number, one in enumerate(observations, start=1):
         for flag in one.flags:
-            key = (flag.check, flag.text, flag.remedy, flag.unusable_for)
-            rows_of.setdefault(key, []).append(number)
-    for (check, text, remedy, uses), numbers in rows_of.items():
+            texts = rows_of.setdefault((flag.check, flag.remedy, flag.unusable_for), {})
+            texts.setdefault(flag.text, []).append(number)
+    for (check, remedy, uses), texts in rows_of.items():
         against = f" Not for {', '.join(use.replace('_', ' ') for use in uses)}." if uses else ""
-        shown = ", ".join(f"#{number}" for number in numbers)
-        yield f"{shown} {check}: {_sentence(text)}{against}"
+        for numbers, text in _told(texts):
+            yield f"{_rows(numbers)} {check}: {_sentence(text)}{against}"
         if remedy:
             yield f"    {_sentence(remedy)}"
+
+
+def _told(texts: Mapping[str, Sequence[int]]) -> list[tuple[list[int], str]]:
+    """Return rows and what is said of them."""
+    if len(texts) <= _MOST_TEXTS:
+        return [(list(numbers), text) for text, numbers in texts.items()]
+    everywhere = sorted({number for numbers in texts.values() for number in numbers})
+    text, numbers = next(iter(texts.items()))
+    return [(everywhere, f"for example #{numbers[0]}: {text}")]
+
+
+def _rows(numbers: Sequence[int]) -> str:
+    """Return rows as ``#1, #4-#7``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    shown = [
+        f"#{run[0]}-#{run[-1]}" if len(run) > 2 else ", ".join(f"#{one}" for one in run)
+        for run in runs
+    ]
+    return ", ".join(shown)
 
 
 def _sentence(text: str) -> str:

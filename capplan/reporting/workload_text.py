@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from capplan.estimate.acceptance_mix import part_words, token_shares
 from capplan.reporting import formatting as fmt
 from capplan.schema.traffic import (
+    CountedFigures,
     LengthFigures,
     ServiceReport,
     TraceFigures,
@@ -32,6 +33,8 @@ def _service(one: ServiceReport) -> list[str]:
     lines = [one.name, *_asked(one)]
     if one.trace is not None:
         lines.extend(_trace(one.trace))
+    if one.counted is not None:
+        lines.extend(_counted(one.counted))
     lines.extend(_rates(one.figures, one.workload))
     lines.extend(_lengths(one.figures, one.workload))
     lines.extend(_sampling(one.workload))
@@ -65,10 +68,7 @@ def _trace(trace: TraceFigures) -> list[str]:
     lines.extend(f"    {reason}" for reason in trace.bad_rows)
     if trace.bad > len(trace.bad_rows):
         lines.append(f"    and {trace.bad - len(trace.bad_rows):,} more")
-    known = {name: rate for name, rate in trace.peak_requests_per_s.items() if rate is not None}
-    if known:
-        told = ", ".join(f"{fmt.number(rate)} over {name}" for name, rate in known.items())
-        lines.append(_row("Peaks", f"{told} (requests/s)"))
+    lines.extend(_peaks(trace.peak_requests_per_s))
     if trace.index_of_dispersion is not None:
         lines.append(
             _row(
@@ -79,6 +79,31 @@ def _trace(trace: TraceFigures) -> list[str]:
         )
     lines.extend(f"    {note}" for note in trace.notes)
     return lines
+
+
+def _counted(counted: CountedFigures) -> list[str]:
+    engines = f"{counted.engines} engine{'s' if counted.engines > 1 else ''}"
+    lost = f", {_hours(counted.unseen_hours)} of it not watched" if counted.unseen_hours else ""
+    failed = f", {counted.failed:,.0f} failed" if counted.failed else ""
+    times = "once" if counted.restarts == 1 else f"{counted.restarts} times"
+    again = f"; an engine began anew {times}" if counted.restarts else ""
+    return [
+        _row("Counters", f"{counted.file}: {counted.model}, {engines} of {counted.software}"),
+        _row(
+            "Looks",
+            f"{counted.looks:,} at most {counted.step_s:,.0f} s apart; {_hours(counted.hours)} "
+            f"from first to last{lost}",
+        ),
+        _row("Requests", f"{counted.requests:,.0f} ended{failed}{again}"),
+        *_peaks(counted.peak_requests_per_s),
+        *(f"    {note}" for note in counted.notes),
+    ]
+
+
+def _peaks(peak_requests_per_s: Mapping[str, float | None]) -> list[str]:
+    known = {name: rate for name, rate in peak_requests_per_s.items() if rate is not None}
+    told = ", ".join(f"{fmt.number(rate)} over {name}" for name, rate in known.items())
+    return [_row("Peaks", f"{told} (requests/s)")] if told else []
 
 
 def _hours(hours: float) -> str:

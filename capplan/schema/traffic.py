@@ -69,6 +69,30 @@ class TraceFigures(Value):
     notes: tuple[str, ...] = ()
 
 
+class CountedFigures(Value):
+    """What counters of an engine's metrics held, and what was made of them."""
+
+    file: str
+    software: str
+    model: str
+    engines: int
+    requests: float
+    """That ended well while they were counted."""
+    failed: float
+    """Requests that were aborted or failed; kept out."""
+    looks: int
+    step_s: float
+    """The longest time between two looks."""
+    hours: float
+    """From the first look to the last."""
+    unseen_hours: float
+    """Of these: without an engine that was seen."""
+    restarts: int
+    peak_requests_per_s: dict[str, float | None]
+    """Of the busiest 1, 5 and 15 minutes; None where looks are further apart."""
+    notes: tuple[str, ...] = ()
+
+
 class ServiceReport(Value):
     """One service."""
 
@@ -80,6 +104,7 @@ class ServiceReport(Value):
     """Limits that it asks for."""
     figures: TrafficFigures
     trace: TraceFigures | None = None
+    counted: CountedFigures | None = None
 
 
 class WorkloadReport(Value):

@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 from capplan.errors import MetricsError, ServerError
 from capplan.profiles.engine_counters import difference
-from capplan.profiles.engine_reading import Scrape, read_scrape
+from capplan.profiles.engine_reading import read_scrape
+from capplan.profiles.engine_scrape import Scrape
 from capplan.profiles.metrics_import import RunTotals, window_observations
 from capplan.schema.observation import Observation
 from capplan.schema.profile import Skipped

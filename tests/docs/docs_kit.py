@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,7 @@ OF_THE_PROFILE = ("docs/comparing-prompts.md", "docs/how-to/cost-gate-in-ci.md")
 """Pages whose ``plan.json`` is of the pair that their profiles are of."""
 
 
-def make_kit(folder: Path, synthetic: Any) -> Path:
+def make_kit(folder: Path, synthetic: Any, answers: Any) -> Path:
     """Fill a folder: profiles of a toy pair, real results of other tools, a plan, a trace."""
     for name, source in _RESULTS.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -55,6 +57,7 @@ def make_kit(folder: Path, synthetic: Any) -> Path:
         _write_profile(synthetic, folder / f"{name}.json", name, slower)
     (folder / "my-gpu.csv").write_text(_gpu(), encoding="utf-8")
     (folder / "conv.csv").write_text(_trace(), encoding="utf-8")
+    (folder / "week.json").write_text(_counters(answers), encoding="utf-8")
     (folder / "load.yaml").write_text(_LOAD, encoding="utf-8")
     for command in (_RENTED, _PROFILED):
         ran = run(command, folder)
@@ -104,6 +107,31 @@ def _trace() -> str:
             at = f"2026-11-{2 + day:02d} {minute // 60:02d}:{minute % 60:02d}:00.0000000"
             lines.append(f"{at},{500 + 7 * index},{50 + index}")
     return "\n".join(lines) + "\n"
+
+
+def _counters(answers: Any) -> str:
+    """Return the same days as a server's counters, looked at every five minutes."""
+    rows = list(csv.DictReader(io.StringIO(_trace())))
+    times = [datetime.fromisoformat(row["TIMESTAMP"][:19] + "+00:00") for row in rows]
+    seconds = np.array([time.timestamp() for time in times])
+    looks = np.arange(seconds[0], seconds[-1] + 301, 300)
+    ended = np.searchsorted(seconds, looks)
+    found = [answers.series("vllm:request_success_total", ended, looks)]
+    for column, name in (("ContextTokens", "prompt"), ("GeneratedTokens", "generation")):
+        tokens = np.array([int(row[column]) for row in rows])
+        metric = f"vllm:request_{name}_tokens"
+        found.append(
+            answers.series(f"{metric}_sum", np.array([0, *tokens.cumsum()])[ended], looks)
+        )
+        found.append(answers.series(f"{metric}_count", ended, looks))
+        for bound in (50, 100, 200, 500, 1000, 2000, 5000):
+            within = np.array([0, *(tokens <= bound).cumsum()])[ended]
+            found.append(answers.series(f"{metric}_bucket", within, looks, le=str(bound)))
+        found.append(answers.series(f"{metric}_bucket", ended, looks, le="+Inf"))
+    asked = np.array([0, *(500.0 for _ in rows)]).cumsum()[ended]
+    found.append(answers.series("vllm:prefix_cache_queries_total", asked, looks))
+    found.append(answers.series("vllm:prefix_cache_hits_total", asked * 0.4, looks))
+    return json.dumps(answers.matrix(*found))
 
 
 def _gpu() -> str:

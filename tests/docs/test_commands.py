@@ -142,11 +142,11 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def kit(tmp_path_factory: pytest.TempPathFactory, synthetic: Any) -> Path:
+def kit(tmp_path_factory: pytest.TempPathFactory, synthetic: Any, answers: Any) -> Path:
     """A folder with what commands of pages read: plans, profiles, results, a trace."""
     from docs_kit import make_kit
 
-    return make_kit(tmp_path_factory.mktemp("kit"), synthetic)
+    return make_kit(tmp_path_factory.mktemp("kit"), synthetic, answers)
 
 
 RUNNING = [path for path in PAGES if any(is_run(command) for command in ALL[path])]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from capplan.api.workloads import understand
 from capplan.errors import CapplanError, MissingPackageError
 from capplan.facts import contribution
 from capplan.facts.catalog import Catalog, load_catalog
@@ -121,6 +122,7 @@ TARGETS: Mapping[str, Target] = {
         Target("results", "r.json", lambda path: read_document(open_document(path))),
         Target("metrics", "m.prom", _metrics),
         Target("workload", "w.yaml", read_workload_file),
+        Target("counted", "w.json", lambda path: understand([path])),
         Target("jobs", "j.yaml", load_jobs),
         Target("trace_csv", "t.csv", read_trace),
         Target("trace_jsonl", "t.jsonl", read_trace),

@@ -19,6 +19,8 @@ _ASKED_OFF = 0.6
 """Chat templates and prefixes add to what was asked for, tokenizers differ."""
 _LITTLE_OFF = 0.15
 _CLIENT_OVERHEAD = 1.1
+_WINDOW_OFF, _WINDOW_REQUESTS, _WINDOW_LATENCIES = 0.3, 30, 10
+"""Requests cross the edges of a window of counters: it must hold many and be long beside one."""
 _UNIT = 0.15
 
 
@@ -175,7 +177,7 @@ def _part(spread: Spread | None, name: str) -> float | None:
 def _latencies(reading: Reading) -> Iterator[Identity]:
     o, s = reading.observation, reading.stated
     n = tokens_a_request(reading)
-    if n is None or n <= 1:
+    if n is None or n <= 1 or _is_short_window(o):
         return
     means, e2e = _statistic(o, "mean"), _part(o.e2e_s, "mean")
     if means is not None and e2e is not None:
@@ -210,6 +212,9 @@ def _decode(parts: tuple[float, float], e2e: float, n: float) -> Iterator[Identi
 def _concurrency(reading: Reading) -> Iterator[Identity]:
     """Little's law: requests in flight are arrivals a second times the time of one."""
     little, load = in_flight(reading), reading.observation.load
+    if reading.observation.format == "prometheus":
+        yield from _decoding(reading)
+        return
     if little is None:
         return
     if load.mean_concurrency is not None:
@@ -226,6 +231,31 @@ def _concurrency(reading: Reading) -> Iterator[Identity]:
             "littles_law", "requests a second times end to end", little,
             "the most that were in flight", min(limits), 0.0, ("capacity", *LATENCY_USES),
         )  # fmt: skip
+
+
+def _decoding(reading: Reading) -> Iterator[Identity]:
+    """Little's law of a window of counters, which add up the time after the first token alone."""
+    o = reading.observation
+    e2e, ttft = _part(o.e2e_s, "mean"), _part(o.ttft_s, "mean")
+    if e2e is None or ttft is None or o.load.mean_concurrency is None or not o.duration_s:
+        return
+    if _is_short_window(o) or o.completed is None:
+        return
+    little = o.completed / o.duration_s * (e2e - ttft)
+    yield Identity(
+        "littles_law", "requests that decode", o.load.mean_concurrency,
+        "requests a second times end to end - first token", little, _WINDOW_OFF,
+        ("capacity", *LATENCY_USES),
+    )  # fmt: skip
+
+
+def _is_short_window(o: Observation) -> bool:
+    """Whether counters are mostly of requests that cross the edges of their window."""
+    if o.format != "prometheus" or o.completed is None:
+        return False
+    e2e = _part(o.e2e_s, "mean") or 0.0
+    is_short = o.duration_s is not None and o.duration_s < _WINDOW_LATENCIES * e2e
+    return is_short or o.completed < _WINDOW_REQUESTS
 
 
 def in_flight(reading: Reading) -> float | None:
