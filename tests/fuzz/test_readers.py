@@ -16,7 +16,7 @@ CORPUS = Path(__file__).parents[2] / "tools" / "fuzz" / "corpus"
 NAMES = sorted(path.name for path in CORPUS.iterdir() if path.is_dir())
 SEEDS = [(path.parent.name, path.name) for path in sorted(CORPUS.glob("*/*"))]
 MOST_CPU_S = 15.0
-"""Of one reading; the slowest takes a second, six under coverage, one that went astray for ever."""
+"""Of one reading; the slowest takes a second, six under coverage; astray, for ever."""
 
 
 def fed(targets: Any, name: str, content: bytes, folder: Path) -> str:
