@@ -114,14 +114,13 @@ def traffic_counts(looks: Sequence[Look]) -> tuple[TrafficCounts, ...]:
     Parameters
     ----------
     looks
-        Two or more, the earliest first.
+        The earliest first.
     """
-    steps = len(looks) - 1
+    steps = max(len(looks) - 1, 0)
     sums: dict[Served, _Sums] = defaultdict(lambda: _Sums(steps))
     apart_s = [after.second - before.second for before, after in pairwise(looks)]
-    for step, seconds_apart in enumerate(apart_s):
-        if seconds_apart > _STEP_MISSED * median(apart_s):
-            continue
+    most_s = _STEP_MISSED * median(apart_s) if apart_s else 0.0
+    for step in (step for step in range(steps) if apart_s[step] <= most_s):
         earlier = {engine.key: engine for engine in looks[step].scrape.engines}
         for engine in looks[step + 1].scrape.engines:
             if engine.key in earlier:
