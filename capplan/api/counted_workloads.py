@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from capplan.errors import MetricsError, ResultsFileError, WorkloadError
+from capplan.errors import MetricsError, ResultsFileError, UnreadableFileError, WorkloadError
 from capplan.estimate.counted_traffic import (
     CountedTraffic,
     lengths_in_buckets,
@@ -17,6 +17,7 @@ from capplan.estimate.counted_traffic import (
 )
 from capplan.estimate.recurring_rates import hour_of_day_rates
 from capplan.estimate.traffic_figures import WINDOWS_S, traffic_figures
+from capplan.inputs.reading import read_start
 from capplan.profiles.importers.document import Document, open_document
 from capplan.profiles.query_answer import QueryAnswer, is_query_answer, read_query_answer
 from capplan.profiles.query_scrapes import looks
@@ -30,18 +31,37 @@ _ASK_RANGE = (
     'Ask /api/v1/query_range with query={__name__=~"vllm:.*",__name__!~".*_seconds_bucket"}, '
     "start, end and step=60."
 )
+_HEAD_BYTES = 1_000
 _NO_BUCKETS = "every request is taken to have the mean length: the answer holds no buckets of "
 
 
 def query_answer(path: Path) -> Document | None:
-    """Return a file that is the answer of a query; None for any other file."""
-    if path.suffix.lower() != ".json" and path.suffixes[-2:] != [".json", ".gz"]:
+    """Return a file that is the answer of a query; None for any other file.
+
+    Raises
+    ------
+    WorkloadError
+        If it begins as an answer and cannot be read to its end.
+    """
+    is_packed = path.suffixes[-2:] == [".json", ".gz"]
+    if path.suffix.lower() != ".json" and not is_packed:
         return None
     try:
         document = open_document(path)
-    except ResultsFileError:
+    except ResultsFileError as error:
+        if is_packed or _begins_as_answer(path):
+            raise WorkloadError(
+                error.message, "Ask for less: a larger step, a shorter time, fewer series."
+            ) from error
         return None  # whoever reads it as a workload file says what is wrong
     return document if is_query_answer(document.value) else None
+
+
+def _begins_as_answer(path: Path) -> bool:
+    try:
+        return b'"resultType"' in read_start(path, _HEAD_BYTES)
+    except UnreadableFileError:
+        return False
 
 
 def counted_services(
@@ -74,7 +94,10 @@ def counted_services(
     if not busy:
         raise _nothing(document.name, answer, served)
     notes = [*answer.notes, *(f"{one.model} served nothing" for one in served if one not in busy)]
-    found = [_service(counts, document.name, window, change) for counts in busy]
+    found = [
+        _service(counts, name, document.name, window, change)
+        for counts, name in zip(busy, _names(busy), strict=True)
+    ]
     if len(found) == 1:
         name = document.name.removesuffix(".gz").removesuffix(".json")
         found = [found[0].model_copy(update={"name": name, "target": None})]
@@ -98,8 +121,21 @@ def _nothing(name: str, answer: QueryAnswer, served: Sequence[TrafficCounts]) ->
     )
 
 
+def _names(served: Sequence[TrafficCounts]) -> list[str]:
+    """Return the LLMs' names, with the engine's where two engines serve one."""
+    models = [one.model or one.software for one in served]
+    return [
+        model if models.count(model) == 1 else f"{model} ({one.software})"
+        for model, one in zip(models, served, strict=True)
+    ]
+
+
 def _service(
-    counts: TrafficCounts, file: str, window: str, change: Callable[[Workload], Workload]
+    counts: TrafficCounts,
+    name: str,
+    file: str,
+    window: str,
+    change: Callable[[Workload], Workload],
 ) -> ServiceReport:
     try:
         traffic = CountedTraffic(
@@ -118,7 +154,7 @@ def _service(
         ) from error
     load = change(seen)
     return ServiceReport(
-        name=counts.model or counts.software,
+        name=name,
         target=counts.model or None,
         workload=load,
         figures=traffic_figures(load),

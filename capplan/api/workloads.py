@@ -144,8 +144,11 @@ def load_services(path: str | Path) -> Services:
     WorkloadError
         If the file cannot be used.
     """
-    if is_trace(Path(path)) or query_answer(Path(path)):
+    if is_trace(Path(path)):
         return services_of(understand([path]))
+    if answer := query_answer(Path(path)):
+        counted = counted_services(answer, DEFAULT_WINDOW, lambda load: load)
+        return services_of(WorkloadReport(services=tuple(counted)))
     return read_workload_file(path)
 
 

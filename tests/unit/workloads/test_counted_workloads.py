@@ -71,6 +71,15 @@ def test_several_llms_are_services_that_ask_for_them_the_busiest_first(
     assert text.count("idle served nothing") == 1
 
 
+def test_one_llm_on_two_engines_is_two_services(answers: Any, saved: Any) -> None:
+    first = answers.series("sglang:time_to_first_token_seconds_count", [0, 5])
+    tokens = [
+        answers.series(f"sglang:{name}_tokens_total", [0, 50]) for name in ("prompt", "generation")
+    ]
+    found = load_services(saved(*answers.engine([0, 60]), first, *tokens)).services
+    assert [(one.name, one.target) for one in found] == [("m (vllm)", "m"), ("m (sglang)", "m")]
+
+
 def test_lengths_are_those_of_the_requests_that_ended(answers: Any, saved: Any) -> None:
     """Counters of tokens hold the prompts of requests that are still running too."""
     path = saved(
@@ -163,6 +172,22 @@ def test_one_moment_is_no_load() -> None:
     with pytest.raises(WorkloadError, match="of one moment") as caught:
         understand([MOMENT])
     assert "query_range" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["week.json", "week.json.gz"])
+def test_an_answer_that_is_cut_or_too_large_is_not_taken_for_a_workload_file(
+    answers: Any, saved: Any, name: str
+) -> None:
+    path = saved(*answers.engine([0, 60]), name=name)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(WorkloadError, match=r"week\.json") as caught:
+        understand([path])
+    assert "larger step" in caught.value.remedy
+
+
+def test_a_file_that_is_not_there_is_said_as_always(tmp_path: Path) -> None:
+    with pytest.raises(WorkloadError, match="No such file"):
+        understand([tmp_path / "none.json"])
 
 
 def test_workload_files_in_json_are_still_workload_files(tmp_path: Path) -> None:
