@@ -117,6 +117,27 @@ def test_half_of_every_hour_must_have_been_watched():
     assert workload_of_counts(day(7), 300.0).arrival.hour_of_day is None  # type: ignore[union-attr]
 
 
+def test_half_of_every_weekday_must_have_been_watched():
+    def week(missing_h):
+        watched = [True] * 168
+        watched[30 : 30 + missing_h] = [False] * missing_h
+        return traffic([1] * 168, step_s=HOUR_S, watched=watched)
+
+    assert day_of_week_rates(week(12).course) is not None
+    assert day_of_week_rates(week(13).course) is None
+
+
+def test_the_first_and_the_last_look_bound_what_was_watched():
+    # from half past eleven on, 49 hours, half an hour a step: twice as much in the outer steps
+    counted = [20, *[10] * 96, 20]
+    course = traffic(counted, step_s=1800, begin_s=MONDAY_S - 1800).course
+    hours = hour_of_day_rates(course)
+    assert hours is not None
+    assert hours[23] == pytest.approx((20 + 4 * 10) / (5 * 1800))
+    assert hours[0] == pytest.approx((20 + 4 * 10) / (5 * 1800))
+    assert hours[12] == pytest.approx(10 / 1800)
+
+
 def test_a_week_begins_on_monday_and_its_mean_is_that_of_all_days():
     days = [7.0, 1, 1, 1, 1, 1, 1, 7, 7]  # nine days from a Monday: Monday and Tuesday twice
     counted = traffic(np.repeat(days, 24) * 24, step_s=HOUR_S)
@@ -170,8 +191,18 @@ def test_lengths_beyond_the_last_bound_are_as_long_as_the_mean_asks_for():
     # by a factor of 5 at most
     capped = lengths_in_buckets([100, np.inf], [4, 5], 0.8 * 50.5 + 0.2 * 600)
     assert capped.tokens[-1] == pytest.approx(500)
+    # 20 % in 1-10, 60 % in 10-100: 34.1 of the mean; the rest has 150 on average, 100 to 200
+    several = lengths_in_buckets([10, 100, np.inf], [2, 8, 10], 34.1 + 0.2 * 150)
+    assert several.tokens[-1] == pytest.approx(200)
+    assert several.mean_tokens == pytest.approx(64.1)
     at_bound = lengths_in_buckets([100, np.inf], [4, 5], 20.0)
     assert at_bound.tokens[-1] == pytest.approx(100)
+
+
+def test_requests_of_one_token_have_one_token():
+    found = lengths_in_buckets([1, 10], [5, 5], 1.0)
+    assert set(found.tokens) == {1.0}
+    assert found.probabilities[-1] == 1.0
 
 
 def test_empty_buckets_and_those_of_almost_nobody_leave_no_mark():
