@@ -52,7 +52,7 @@ class CountedTraffic:
     watched: NDArray[np.bool_]
     prompts: Lengths
     outputs: Lengths
-    prefix_hit_rate: float = 0.0
+    prefix_hit_rate: float
 
     @property
     def watched_s(self) -> float:
