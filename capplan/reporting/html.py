@@ -16,7 +16,8 @@ from capplan.reporting.money_view import build_money
 from capplan.reporting.page import render_page, source
 from capplan.reporting.report_view import build_parts
 from capplan.reporting.sensitivity_view import build_sensitivity
-from capplan.reporting.services_text import launches_of_parts, services_lines
+from capplan.reporting.services_text import launches_of_parts
+from capplan.reporting.services_view import services_section
 from capplan.reporting.view import build_view, finalists
 from capplan.reporting.ways_out_text import ways_out_lines
 from capplan.schema.answers import PlanAnswers
@@ -51,7 +52,7 @@ def render_html(
         sensitivity=build_sensitivity(answers),
         api_caveat=CAVEAT,
         guide=build_appendix(plan, audit),
-        services="\n".join(services_lines(plan.fleet)),
+        services=services_section(plan.fleet),
         part_launches=launches_of_parts(plan.fleet) if plan.options else [],
         ways_out=_ways_out(answers),
     )

@@ -43,7 +43,7 @@ def _peak_rows(plan: Plan) -> tuple[Pair, ...]:
 def _load_text(plan: Plan) -> str:
     load = plan.request.workload
     if load.requests_per_s is not None:
-        return f"{load.requests_per_s:g} requests/s"
+        return f"{load.requests_per_s:.4g} requests/s"
     if load.output_tokens_per_month is not None:
         return f"{fmt.number(load.output_tokens_per_month)} output tokens a month"
     return f"one replica at {fmt.percent(load.utilisation)} utilisation"

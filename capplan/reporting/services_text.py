@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from capplan.reporting import formatting as fmt
 from capplan.schema.fleet import FleetWay, ServiceFleet, ServicePart
 
-_CENT = 0.005
-_HEADS = {
+CENT = 0.005
+HEADS = {
     "apart": "Apart, each on replicas of its own",
     "shared": "Shared, all of one LLM on the same replicas",
     "grouped": "In groups",
@@ -39,35 +39,41 @@ def launches_of_parts(fleet: ServiceFleet | None) -> list[ServicePart]:
 def _way(way: FleetWay, *, cheapest: bool) -> str:
     mark = ", the cheapest" if cheapest else ""
     above = "" if way.within_budget else ", above the budget"
-    return f"  {_HEADS[way.sharing]}: {fmt.usd_interval(way.usd_per_month)} a month{mark}{above}"
+    return f"  {HEADS[way.sharing]}: {fmt.usd_interval(way.usd_per_month)} a month{mark}{above}"
+
+
+def draft_text(part: ServicePart) -> str:
+    """Return the draft and its length."""
+    if not part.num_speculative_tokens:
+        return "no speculation"
+    name = (part.draft or part.method.value).rsplit("/", 1)[-1]
+    return f"{name} N = {part.num_speculative_tokens}"
+
+
+def with_limit(ms: float, limit_ms: float | None) -> str:
+    """Return a time, and the limit that it keeps."""
+    limit = "" if limit_ms is None else f" (limit {limit_ms:g})"
+    return f"{fmt.number(ms)} ms{limit}"
 
 
 def _part(part: ServicePart) -> Sequence[str]:
-    draft = "no speculation"
-    if part.num_speculative_tokens:
-        name = (part.draft or part.method.value).rsplit("/", 1)[-1]
-        draft = f"{name} N = {part.num_speculative_tokens}"
     replicas = f"{part.replicas} replica{'s' if part.replicas > 1 else ''}"
     return (
-        f"    {part.label}: {part.target.rsplit('/', 1)[-1]} with {draft}, "
+        f"    {part.label}: {part.target.rsplit('/', 1)[-1]} with {draft_text(part)}, "
         f"{replicas} of {part.tensor_parallel} x {part.gpu_name}, {part.provider}",
         f"      {fmt.usd_interval(part.usd_per_month)} a month, "
         f"{fmt.usd(part.usd_per_month_unused)} of it unused (whole replicas and nodes);",
         f"      {fmt.usd_interval(part.usd_per_million_output_tokens)} per million output tokens; "
-        f"TPOT {fmt.number(part.tpot_ms.mid)} ms{_limit(part.slo.tpot_ms)}, TTFT "
-        f"{fmt.number(part.ttft_ms.mid)} ms{_limit(part.slo.ttft_ms)}",
+        f"TPOT {with_limit(part.tpot_ms.mid, part.slo.tpot_ms)}, "
+        f"TTFT {with_limit(part.ttft_ms.mid, part.slo.ttft_ms)}",
     )
-
-
-def _limit(limit_ms: float | None) -> str:
-    return "" if limit_ms is None else f" (limit {limit_ms:g})"
 
 
 def _why(fleet: ServiceFleet) -> Iterator[str]:
     if not fleet.causes:
         return
     difference = sum(cause.usd_per_month for cause in fleet.causes)
-    if abs(difference) < _CENT:
+    if abs(difference) < CENT:
         yield "  Shared costs as much as apart, for reasons that cancel out:"
     else:
         more = "more" if difference > 0 else "less"

@@ -13,6 +13,8 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     words: int = 1
+    two_lines: bool = False
+    """Whether what a figure has in brackets stands below it."""
 
 
 @dataclass(frozen=True)
