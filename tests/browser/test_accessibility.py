@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.browser
-KINDS = ["plan", "compare", "profile"]
+KINDS = ["plan", "services", "compare", "profile"]
 
 
 @pytest.fixture(scope="session")

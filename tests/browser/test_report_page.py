@@ -13,7 +13,7 @@ from capplan.reporting import render
 from capplan.reporting.html import figure_specs
 
 pytestmark = pytest.mark.browser
-KINDS = ["plan", "compare", "profile"]
+KINDS = ["plan", "services", "compare", "profile"]
 HOSTILE = (
     "</script><script>document.title='planted'</script><img src=x onerror=alert(1)>"
     "\"'`${1}\u202emoc.live\u2066 {{ 7*7 }} %{x}"
