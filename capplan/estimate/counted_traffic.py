@@ -8,8 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.estimate.recurring_rates import Course, day_of_week_rates, hour_of_day_rates
-from capplan.schema.arrival import Arrival
+from capplan.estimate.recurring_rates import (
+    Course,
+    day_of_week_rates,
+    hour_of_day_rates,
+    seen_arrival,
+)
 from capplan.schema.lengths import EmpiricalLength, Lengths
 from capplan.schema.workload import Workload
 
@@ -109,18 +113,12 @@ def workload_of_counts(traffic: CountedTraffic, window_s: float) -> Workload:
         Of the peak; where looks are further apart, the peak is that between two looks.
     """
     course = traffic.course
-    hours, days = hour_of_day_rates(course), day_of_week_rates(course)
-    shape = days or hours
-    mean = float(traffic.requests[traffic.watched].sum()) / traffic.watched_s
-    rate = mean if shape is None else float(np.mean(shape))
-    peak = peak_requests_per_s(traffic, max(window_s, traffic.step_s))
-    arrival = None
-    if peak is not None or shape is not None:
-        arrival = Arrival(
-            peak_requests_per_s=None if peak is None else max(peak, rate),
-            hour_of_day=hours,
-            day_of_week=days,
-        )
+    rate, arrival = seen_arrival(
+        float(traffic.requests[traffic.watched].sum()) / traffic.watched_s,
+        peak_requests_per_s(traffic, max(window_s, traffic.step_s)),
+        hour_of_day_rates(course),
+        day_of_week_rates(course),
+    )
     return Workload(
         requests_per_s=rate,
         arrival=arrival,

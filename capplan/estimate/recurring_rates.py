@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from capplan.schema.arrival import DAYS_PER_WEEK, HOURS_PER_DAY
+from capplan.schema.arrival import DAYS_PER_WEEK, HOURS_PER_DAY, Arrival
 from capplan.units import SECONDS_PER_HOUR
 
 Floats = NDArray[np.float64]
@@ -54,6 +54,33 @@ def day_of_week_rates(course: Course) -> tuple[float, ...] | None:
     Seconds count from 1970.
     """
     return _rates(course, SECONDS_PER_DAY, DAYS_PER_WEEK, _LEAST_DAY_S, _EPOCH_WEEKDAY)
+
+
+def seen_arrival(
+    mean: float | None,
+    peak: float | None,
+    hours: tuple[float, ...] | None,
+    days: tuple[float, ...] | None,
+) -> tuple[float | None, Arrival | None]:
+    """Return the mean rate, and how requests spread around it; None where nothing shows it.
+
+    Parameters
+    ----------
+    mean
+        Events over the time that was watched; None where it is not known.
+    peak
+        Of the busiest window.
+    hours, days
+        Rates of the hours of a day and of the days of a week.
+    """
+    shape = days or hours
+    # nine days hold four days of weekend: where the shape is known, its mean is the mean
+    rate = mean if shape is None else float(np.mean(shape))
+    if rate is None or (peak is None and shape is None):
+        return rate, None
+    # the mean of a trace counts gaps, the peak requests: they may cross in a steady trace
+    peak = None if peak is None else max(peak, rate)
+    return rate, Arrival(peak_requests_per_s=peak, hour_of_day=hours, day_of_week=days)
 
 
 def _rates(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from capplan.estimate import request_trace as traced
 from capplan.estimate.length_distributions import quantile_tokens
+from capplan.estimate.recurring_rates import seen_arrival
 from capplan.estimate.request_trace import RequestTrace
 from capplan.estimate.traffic import (
     further_context_tokens,
@@ -15,7 +14,7 @@ from capplan.estimate.traffic import (
     prompt_distribution,
     requests_per_s_of_week,
 )
-from capplan.schema.arrival import DAYS_PER_WEEK, HOURS_PER_DAY, Arrival
+from capplan.schema.arrival import DAYS_PER_WEEK, HOURS_PER_DAY
 from capplan.schema.lengths import Lengths, LognormalLength
 from capplan.schema.traffic import LengthFigures, TrafficFigures
 from capplan.schema.workload import Workload
@@ -101,18 +100,12 @@ def workload_of_trace(trace: RequestTrace, window: str = DEFAULT_WINDOW) -> Work
         Of the peak, a key of :data:`WINDOWS_S`; a trace that is shorter shows no peak.
     """
     peak = traced.peak_requests_per_s(trace, WINDOWS_S[window])
-    hours, days = traced.hour_of_day_weights(trace), traced.day_of_week_weights(trace)
-    shape = days or hours
-    # nine days hold four days of weekend: where the shape is known, its mean is the mean
-    rate = traced.mean_requests_per_s(trace) if shape is None else float(np.mean(shape))
-    arrival = None
-    if rate is not None and (peak is not None or shape is not None):
-        arrival = Arrival(
-            # the mean counts gaps, the peak requests: they may cross in a steady trace
-            peak_requests_per_s=None if peak is None else max(peak, rate),
-            hour_of_day=hours,
-            day_of_week=days,
-        )
+    rate, arrival = seen_arrival(
+        traced.mean_requests_per_s(trace),
+        peak,
+        traced.hour_of_day_weights(trace),
+        traced.day_of_week_weights(trace),
+    )
     return Workload(
         requests_per_s=rate,
         arrival=arrival,
