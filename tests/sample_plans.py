@@ -24,6 +24,7 @@ from capplan.schema.price import ApiComparison, ApiPrice, MonthlyBill, Purchase
 from capplan.schema.provenance import Kind, Source
 from capplan.schema.quantity import Quantity
 from capplan.schema.schedule import GraphEdge, LengthAtBatch, LengthAtContext, LengthSchedule
+from capplan.schema.services import NamedWorkload
 from capplan.schema.workload import Slo, Workload
 
 TARGET, DRAFT = "Qwen/Qwen3-32B", "Qwen/Qwen3-0.6B"
@@ -369,4 +370,20 @@ def infeasible_plan() -> Plan:
         advice=(),
         schedules=(),
         profiles=(),
+    )
+
+
+def two_services(first: str = "chat", second: str = "extract") -> PlanRequest:
+    """Return a request that is answered with replicas apart and with shared ones."""
+    chat = Workload(requests_per_s=8.0, prompt_tokens=1200, output_tokens=300)
+    extract = Workload(requests_per_s=3.0, prompt_tokens=6000, output_tokens=60)
+    return PlanRequest(
+        targets=("meta-llama/Llama-3.1-8B-Instruct",),
+        budget_usd_per_month=90_000,
+        gpus=("l40s-48gb", "h100-sxm-80gb"),
+        max_num_speculative_tokens=2,
+        services=(
+            NamedWorkload(name=first, workload=chat, slo=Slo(tpot_ms=12)),
+            NamedWorkload(name=second, workload=extract),
+        ),
     )

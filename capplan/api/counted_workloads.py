@@ -51,7 +51,9 @@ def query_answer(path: Path) -> Document | None:
     except ResultsFileError as error:
         if is_packed or _begins_as_answer(path):
             raise WorkloadError(
-                error.message, "Ask for less: a larger step, a shorter time, fewer series."
+                error.message,
+                "Save the answer again; if it is too large, ask for a larger step, a shorter time "
+                "or fewer series.",
             ) from error
         return None  # whoever reads it as a workload file says what is wrong
     return document if is_query_answer(document.value) else None

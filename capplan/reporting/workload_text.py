@@ -37,7 +37,8 @@ def _service(one: ServiceReport) -> list[str]:
         lines.extend(_counted(one.counted))
     lines.extend(_rates(one.figures, one.workload))
     lines.extend(_lengths(one.figures, one.workload))
-    lines.extend(_sampling(one.workload))
+    is_stated = one.trace is None and one.counted is None
+    lines.extend(_sampling(one.workload, is_stated=is_stated))
     lines.extend(_shape(one.figures))
     return lines
 
@@ -177,7 +178,7 @@ def _length_row(name: str, lengths: LengthFigures) -> str:
     return f"  {label:<18}{cells}{longest:>9}"
 
 
-def _sampling(load: Workload) -> list[str]:
+def _sampling(load: Workload, *, is_stated: bool) -> list[str]:
     lines = []
     if load.mix:
         shares = token_shares(load)
@@ -188,7 +189,9 @@ def _sampling(load: Workload) -> list[str]:
         )
     else:
         task = f"{load.task}, " if load.task else ""
-        lines.append(_row("Sampling", f"{task}temperature {load.temperature:g}"))
+        # traces and counters tell no temperature: what is not 0 was stated beside them
+        taken = "" if is_stated or load.temperature else ": the file does not say (--temperature)"
+        lines.append(_row("Sampling", f"{task}temperature {load.temperature:g}{taken}"))
     if load.prefix_cache_hit_rate:
         missed = 1 - load.prefix_cache_hit_rate
         lines.append(

@@ -34,26 +34,6 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
-def _two_services() -> Any:
-    """Return a request that is answered with replicas apart and with shared ones."""
-    from capplan.schema.plan import PlanRequest
-    from capplan.schema.services import NamedWorkload
-    from capplan.schema.workload import Slo, Workload
-
-    chat = Workload(requests_per_s=8.0, prompt_tokens=1200, output_tokens=300)
-    extract = Workload(requests_per_s=3.0, prompt_tokens=6000, output_tokens=60)
-    return PlanRequest(
-        targets=("meta-llama/Llama-3.1-8B-Instruct",),
-        budget_usd_per_month=90_000,
-        gpus=("l40s-48gb", "h100-sxm-80gb"),
-        max_num_speculative_tokens=2,
-        services=(
-            NamedWorkload(name="chat", workload=chat, slo=Slo(tpot_ms=12)),
-            NamedWorkload(name="extract", workload=extract),
-        ),
-    )
-
-
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory, sample_plans: Any, synthetic: Any) -> Path:
     """A folder with a page of every kind: plan, plan of services, plans compared, profile."""
@@ -71,7 +51,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory, sample_plans: Any, synthetic
     profile, arrays = synthetic.profile()
     for name, text in (
         ("plan", render(plan, "html", audit_guide())),
-        ("services", render(recommend(_two_services()), "html")),
+        ("services", render(recommend(sample_plans.two_services()), "html")),
         ("compare", compared),
         ("profile", render_profile_page(profile, arrays)),
     ):

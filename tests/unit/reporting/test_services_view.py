@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from typing import Any
 
 import pytest
 
@@ -12,39 +12,21 @@ from capplan.reporting.render import render
 from capplan.reporting.services_view import services_section
 from capplan.reporting.tables import Section
 from capplan.schema.fleet import ServiceFleet, SharingCause, Unplaced
-from capplan.schema.plan import PlanRequest
-from capplan.schema.services import NamedWorkload
-from capplan.schema.workload import Slo, Workload
-
-LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
-CHAT = Workload(requests_per_s=8.0, prompt_tokens=1200, output_tokens=300)
-EXTRACT = Workload(requests_per_s=3.0, prompt_tokens=6000, output_tokens=60)
 
 
-@cache
-def plan() -> capplan.Plan:
-    return capplan.recommend(
-        PlanRequest(
-            targets=(LLAMA,),
-            budget_usd_per_month=90_000,
-            gpus=("l40s-48gb", "h100-sxm-80gb"),
-            max_num_speculative_tokens=2,
-            services=(
-                NamedWorkload(name="chat", workload=CHAT, slo=Slo(tpot_ms=12)),
-                NamedWorkload(name="<extract>", workload=EXTRACT),
-            ),
-        )
-    )
+@pytest.fixture(scope="module")
+def plan(sample_plans: Any) -> capplan.Plan:
+    return capplan.recommend(sample_plans.two_services("chat", "<extract>"))
 
 
-def fleet() -> ServiceFleet:
-    found = plan().fleet
-    assert found is not None
-    return found
+@pytest.fixture(scope="module")
+def fleet(plan: capplan.Plan) -> ServiceFleet:
+    assert plan.fleet is not None
+    return plan.fleet
 
 
-def section_of(**changes: object) -> Section:
-    found = services_section(fleet().model_copy(update=changes))
+def section_of(fleet: ServiceFleet, **changes: object) -> Section:
+    found = services_section(fleet.model_copy(update=changes))
     assert found is not None
     return found
 
@@ -53,12 +35,12 @@ def test_a_plan_of_one_service_has_no_such_section() -> None:
     assert services_section(None) is None
 
 
-def test_every_way_is_a_table_with_a_row_a_part() -> None:
-    tables = section_of().tables[: len(fleet().ways)]
-    assert [len(table.rows) for table in tables] == [len(way.parts) for way in fleet().ways]
+def test_every_way_is_a_table_with_a_row_a_part(fleet: ServiceFleet) -> None:
+    tables = section_of(fleet).tables[: len(fleet.ways)]
+    assert [len(table.rows) for table in tables] == [len(way.parts) for way in fleet.ways]
     assert tables[0].label.endswith("a month, the cheapest")
     assert all("cheapest" not in table.label for table in tables[1:])
-    for table, way in zip(tables, fleet().ways, strict=True):
+    for table, way in zip(tables, fleet.ways, strict=True):
         assert fmt.usd_interval(way.usd_per_month) in table.label
         for row, part in zip(table.rows, way.parts, strict=True):
             assert len(row) == len(table.head)
@@ -69,9 +51,9 @@ def test_every_way_is_a_table_with_a_row_a_part() -> None:
             assert row[7] == f"{fmt.number(part.ttft_ms.mid)} ms"
 
 
-def test_why_shared_replicas_cost_more_or_less_adds_up_in_its_table() -> None:
-    causes = fleet().causes
-    why = section_of().tables[-1]
+def test_why_shared_replicas_cost_more_or_less_adds_up_in_its_table(fleet: ServiceFleet) -> None:
+    causes = fleet.causes
+    why = section_of(fleet).tables[-1]
     assert len(why.rows) == len(causes) > 0
     total = sum(cause.usd_per_month for cause in causes)
     assert f"{fmt.usd(abs(total))} USD {'more' if total > 0 else 'less'}" in why.label
@@ -84,23 +66,27 @@ def test_why_shared_replicas_cost_more_or_less_adds_up_in_its_table() -> None:
     ("usd", "said"),
     [((5.0, -7.0), "costs 2.00 USD less than apart"), ((5.0, -5.0), "as much as apart")],
 )
-def test_what_shared_replicas_save_is_said_as_such(usd: tuple[float, ...], said: str) -> None:
+def test_what_shared_replicas_save_is_said_as_such(
+    fleet: ServiceFleet, usd: tuple[float, ...], said: str
+) -> None:
     causes = tuple(
         SharingCause(cause="mix of requests", usd_per_month=one, said="s") for one in usd
     )
-    assert said in section_of(causes=causes).tables[-1].label
+    assert said in section_of(fleet, causes=causes).tables[-1].label
 
 
-def test_one_way_alone_is_not_called_the_cheapest_and_a_dear_one_is_above_the_budget() -> None:
-    dear = fleet().ways[0].model_copy(update={"within_budget": False})
-    (table,) = section_of(ways=(dear,), causes=()).tables
+def test_one_way_alone_is_not_called_the_cheapest_and_a_dear_one_is_above_the_budget(
+    fleet: ServiceFleet,
+) -> None:
+    dear = fleet.ways[0].model_copy(update={"within_budget": False})
+    (table,) = section_of(fleet, ways=(dear,), causes=()).tables
     assert table.label.endswith("a month, above the budget")
 
 
-def test_services_that_cannot_be_placed_and_notes_are_sentences() -> None:
+def test_services_that_cannot_be_placed_and_notes_are_sentences(fleet: ServiceFleet) -> None:
     lost = Unplaced(services=("a", "b"), why="two LLMs", remedy="r")
     alone = Unplaced(services=("c",), why="no memory", remedy="r")
-    says = section_of(unplaced=(lost, alone), notes=("every service is alone",)).says
+    says = section_of(fleet, unplaced=(lost, alone), notes=("every service is alone",)).says
     assert says[0] == "90,000 USD a month are there for all of them."
     assert says[1:] == (
         "Not together: a + b: two LLMs",
@@ -109,8 +95,8 @@ def test_services_that_cannot_be_placed_and_notes_are_sentences() -> None:
     )
 
 
-def test_the_page_shows_the_tables_and_no_markup_of_a_name() -> None:
-    page = render(plan(), "html")
+def test_the_page_shows_the_tables_and_no_markup_of_a_name(plan: capplan.Plan) -> None:
+    page = render(plan, "html")
     assert "Several services, apart and together" in page
     assert "&lt;extract&gt;" in page
     assert "<extract>" not in page.partition("<script")[0]

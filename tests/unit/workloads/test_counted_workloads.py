@@ -12,6 +12,7 @@ import pytest
 from capplan.api.workloads import load_services, load_workload, save_workload, understand
 from capplan.errors import WorkloadError
 from capplan.reporting.workload_text import render_workload
+from capplan.schema.workload import Workload
 
 RECORDED = Path(__file__).parents[2] / "data" / "metrics" / "prometheus_range.json"
 MOMENT = RECORDED.with_name("prometheus_instant.json")
@@ -130,6 +131,16 @@ def test_steps_longer_than_the_window_are_said(answers: Any, saved: Any) -> None
     assert service.counted.peak_requests_per_s["15 min"] == pytest.approx(150 / 900)
     assert "looks are 10 min apart" in service.counted.notes[0]
     assert service.figures.peak_requests_per_s == pytest.approx(0.2)
+
+
+def test_a_temperature_that_no_counter_tells_is_said_to_be_taken(answers: Any, saved: Any) -> None:
+    path = saved(*answers.engine([0, 60]))
+    assert "temperature 0: the file does not say" in render_workload(understand([path]))
+
+    def stated(load: Workload) -> Workload:
+        return load.model_copy(update={"temperature": 0.7})
+
+    assert "does not say" not in render_workload(understand([path], change=stated))
 
 
 def test_restarts_failures_and_missing_buckets_are_said(answers: Any, saved: Any) -> None:

@@ -120,7 +120,7 @@ def test_a_process_is_known_behind_a_time_stamp():
     "path",
     [
         "/models/Qwen3-32B",
-        "/home/serve/.cache/huggingface/hub/models--Qwen--Qwen3-32B/snapshots/9216db5781bf",
+        "/data/hub/models--Qwen--Qwen3-32B/snapshots/9216db5781bf",
     ],
 )
 def test_a_path_of_the_servers_machine_names_its_llm(path):
