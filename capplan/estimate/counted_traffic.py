@@ -27,8 +27,6 @@ _MEAN_OF_BEND = (np.power.outer(_INNER, _BENDS).sum(axis=0) - 0.5) / _POINTS
 """Mean of ``u**bend`` with straight lines between the quantiles; it falls."""
 _LEAST_SHARE, _JUMP, _DIGITS = 2e-5, 1e-6, 6
 """Probabilities stay apart where a workload file rounds them."""
-_NEXT_BOUND = 5.0
-"""Lengths beyond the largest bound are at most this many times it; bounds go by 1, 2, 5, 10."""
 _BELOW_ONE = 0.999
 _NO_STEP = 1e-6
 
@@ -155,7 +153,7 @@ def lengths_in_buckets(
     if np.isinf(upper[-1]):
         inside = float((shares[:-1] * (lower[:-1] + upper[:-1]) / 2).sum())
         wanted = 2 * (mean_tokens - inside) / shares[-1] - lower[-1]
-        upper[-1] = np.clip(wanted, lower[-1], _NEXT_BOUND * lower[-1])
+        upper[-1] = max(wanted, lower[-1])
     bend = _bend(lower, upper, shares, mean_tokens)
     before = np.concatenate([[0.0], np.cumsum(shares)[:-1]])
     inside = before[:, None] + shares[:, None] * _INNER

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -156,6 +157,9 @@ def _counts(served: Served, sums: _Sums, seconds: tuple[float, ...]) -> TrafficC
 
 
 def _buckets(found: Mapping[float, float]) -> Buckets:
+    """Return the counts by bound; nothing where no bound but the infinite one is there."""
+    if not any(map(math.isfinite, found)):
+        return ()
     return tuple(_rising(sorted(found.items())))
 
 

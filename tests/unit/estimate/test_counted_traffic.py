@@ -187,10 +187,10 @@ def test_lengths_beyond_the_last_bound_are_as_long_as_the_mean_asks_for():
     beyond = lengths_in_buckets([100, np.inf], [0, 5], 150.0)
     assert (beyond.tokens[0], beyond.tokens[-1]) == pytest.approx((100, 200))
     assert beyond.mean_tokens == pytest.approx(150)
-    # 80 % at 1-100 have 50.5 on average, so the rest has 600: from 100 to 1,100, but bounds go on
-    # by a factor of 5 at most
-    capped = lengths_in_buckets([100, np.inf], [4, 5], 0.8 * 50.5 + 0.2 * 600)
-    assert capped.tokens[-1] == pytest.approx(500)
+    # 80 % at 1-100 have 50.5 on average; the rest has 600, so it reaches from 100 to 1,100
+    far = lengths_in_buckets([100, np.inf], [4, 5], 0.8 * 50.5 + 0.2 * 600)
+    assert far.tokens[-1] == pytest.approx(1100)
+    assert far.mean_tokens == pytest.approx(160.4)
     # 20 % in 1-10, 60 % in 10-100: 34.1 of the mean; the rest has 150 on average, 100 to 200
     several = lengths_in_buckets([10, 100, np.inf], [2, 8, 10], 34.1 + 0.2 * 150)
     assert several.tokens[-1] == pytest.approx(200)

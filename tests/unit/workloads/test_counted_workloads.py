@@ -99,6 +99,13 @@ def test_lengths_are_those_of_the_requests_that_ended(answers: Any, saved: Any) 
     assert (load.prompt_lengths.tokens[0], load.prompt_lengths.tokens[-1]) == (200, 500)
 
 
+def test_a_bucket_without_a_bound_tells_no_lengths(answers: Any, saved: Any) -> None:
+    found = histogram(answers, "vllm:request_prompt_tokens", 300, {INFINITE: 10})
+    load = load_workload(saved(*answers.engine([0, 10]), *found))
+    assert load.prompt_lengths is not None
+    assert (load.prompt_lengths.kind, load.prompt_lengths.mean_tokens) == ("fixed", 300)
+
+
 def test_what_the_prefix_cache_held_is_not_computed(answers: Any, saved: Any) -> None:
     found = [
         answers.series("vllm:prefix_cache_queries_total", [0, 1000]),
@@ -145,7 +152,10 @@ def test_a_temperature_that_no_counter_tells_is_said_to_be_taken(answers: Any, s
 
 def test_restarts_failures_and_missing_buckets_are_said(answers: Any, saved: Any) -> None:
     aborted = answers.series("vllm:request_success_total", [0, 3, 0, 0], finished_reason="abort")
-    lengths = [answers.series("vllm:request_prompt_tokens_bucket", [0, 5, 5, 9], le=INFINITE)]
+    lengths = [
+        answers.series("vllm:request_prompt_tokens_bucket", [0, 5, 1, 9], le=bound)
+        for bound in ("200", INFINITE)
+    ]
     path = saved(*answers.engine([5, 6, 1, 9]), aborted, *lengths)
     text = render_workload(understand([path]))
     assert "10 ended, 3 failed; an engine began anew once" in text
